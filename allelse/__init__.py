@@ -1,8 +1,10 @@
-"""What a task imports, and ``load`` for notebooks: ``from allelse import Metric, Task``. Nothing heavy is loaded."""
+"""What a task imports, and ``load`` for notebooks: ``from allelse import Metric, Task``. Nothing
+heavy is loaded."""
 
 import os
 from typing import TYPE_CHECKING
 
+from sweeps.function_task import task as task
 from sweeps.task import Card as Card
 from sweeps.task import Costs as Costs
 from sweeps.task import DivergedError as DivergedError
@@ -33,7 +35,8 @@ if TYPE_CHECKING:
 
 
 def load(folder: str | os.PathLike[str]) -> "StudyFrames":
-    """A study's trials, scores and curves as pandas frames: ``load("runs/synthetic-tiny")``. Raises StudyMissing."""
+    """A study's trials, scores and curves as pandas frames: ``load("runs/synthetic-tiny")``. Raises
+    StudyMissing."""
     from tracking.table.frames import load as study_frames
 
     return study_frames(folder)

@@ -37,9 +37,8 @@ class Peer:
     build_explicit: BuildPeer
 
 
-TORCH = Peer(
-    "torch.nn.Transformer", TorchTransformer, TorchTransformer
-)  # dropout makes its attention explicit anyway
+# dropout makes its attention explicit anyway
+TORCH = Peer("torch.nn.Transformer", TorchTransformer, TorchTransformer)
 MARIAN = Peer("HF Marian", Marian, marian_with_explicit_attention)
 
 

@@ -224,7 +224,10 @@ def _same(some: Outputs, others: Outputs) -> int:
 
 def sheets(lines: Sequence[dict[str, Any]]) -> Iterator[Sheet]:
     """Speeds of all programs, then ours over the peers'."""
-    note = "Sentences per CPU second on one thread: median and range of the rounds. Same: outputs equal ours in fp32."
+    note = (
+        "Sentences per CPU second on one thread: median and range of the rounds. Same: "
+        "outputs equal ours in fp32."
+    )
     columns = ("outputs", "program", "arithmetic", "sentences/s", "range", "same", "BLEU")
     yield Sheet("Beam search", note, columns, list(map(_speed, lines)), words=3)
     note = "Our speed divided by the peer's in the same round: median and range."

@@ -55,7 +55,10 @@ def _against_marian(lines: Sequence[Line]) -> Sheet:
         rows.append(
             _ratio(fastest, fastest_peer, _at_least(AGAINST_MARIAN[size], fastest, fastest_peer))
         )
-    note = "Our speed over tuned Marian's in the same step: median and quartiles; last, the faster of each."
+    note = (
+        "Our speed over tuned Marian's in the same step: median and quartiles; last, "
+        "the faster of each."
+    )
     columns = ("size", "ours", "Marian", "ratio", "quartiles", "goal")
     return Sheet("A whole epoch: ours over tuned Marian", note, columns, rows, words=3)
 
@@ -80,7 +83,10 @@ def _at_least(goal: float, ours: Line, peer: Line) -> str:
 def memory_sheets(lines: Sequence[Line]) -> list[Sheet]:
     """Resident memory of a process that trains one of our models, and its growth with the number of
     shapes."""
-    note = "Resident memory of a process that trains alone, after the step that reached so many block shapes."
+    note = (
+        "Resident memory of a process that trains alone, "
+        "after the step that reached so many block shapes."
+    )
     columns = ("size", "precision", f"{FEW} shapes", f"{MANY} shapes", "growth", "goal")
     rows = [_memory(line) for line in lines if line["shapes"][-1] >= MANY]
     sheets = [Sheet("Memory", note, columns, rows, words=2)] if rows else []
@@ -108,7 +114,8 @@ def _memory(line: Line) -> tuple[str, ...]:
 
 def _against_old(lines: Sequence[Line]) -> Sheet:
     note = (
-        "Our CPU seconds per step over the older checkout's, in processes that take turns: median, quartiles. "
+        "Our CPU seconds per step over the older checkout's, in processes that take turns: "
+        "median, quartiles. "
         f"Loss: the largest difference over the first {LOSS_STEPS} steps."
     )
     rows = [_old_row(line, _limit(line, lines)) for line in lines]

@@ -153,9 +153,8 @@ def main(only: Sizes = None, way: Ways = None) -> None:
             continue
         for line in all_ways(size, list(way or Way), device):
             measured.append(line)
-            console.print(
-                f"{size.name}, {line.way}: {line.milliseconds:.2f} ms"
-            )  # now, should the time run out
+            # now, should the time run out
+            console.print(f"{size.name}, {line.way}: {line.milliseconds:.2f} ms")
     console.print(to_terminal(sheet(measured, ceiling)))
     console.print(origin(device), soft_wrap=True)
 
@@ -243,8 +242,10 @@ def _timed(task: Callable[[], object]) -> list[float]:
 def sheet(measured: list[Measured], ceiling: Ceiling) -> Sheet:
     """The measurements and the goals."""
     note = (
-        "ms: median and range of the rounds' medians. Target tokens and FLOPs: only real pieces; FLOPs are computed. "
-        f"Peak: a bf16 matmul here, {ceiling.flops / 1e12:.0f} TFLOP/s; a copy moves {ceiling.bytes / 1e12:.2f} TB/s. "
+        "ms: median and range of the rounds' medians. Target tokens and FLOPs: only real pieces; "
+        "FLOPs are computed. "
+        f"Peak: a bf16 matmul here, {ceiling.flops / 1e12:.0f} TFLOP/s; "
+        f"a copy moves {ceiling.bytes / 1e12:.2f} TB/s. "
         "Goals: for one H200."
     )
     columns = (
@@ -301,7 +302,10 @@ def origin(device: torch.device) -> str:
     """Command, commit and machine."""
     found = provenance("benchmarks.gpu", [])
     commit, versions = f"{found['commit']}{changes(found)}", found["versions"]
-    return f"{found['command']}, commit {commit}, {torch.cuda.get_device_name(device)}, torch {versions['torch']}"
+    return (
+        f"{found['command']}, commit {commit}, {torch.cuda.get_device_name(device)}, "
+        f"torch {versions['torch']}"
+    )
 
 
 if __name__ == "__main__":

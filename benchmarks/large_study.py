@@ -53,7 +53,8 @@ def main() -> None:
         create("curve", Path.cwd())
         finish(overrides("ended", options.trials), options.lines)
         print(
-            f"| {options.trials} finished trials of {options.lines} lines | first: CPU, wall | again: CPU, wall |"
+            f"| {options.trials} finished trials of {options.lines} lines | first: CPU, "
+            "wall | again: CPU, wall |"
         )
         print("| --- | --- | --- |")
         for verb in READERS:

@@ -22,19 +22,13 @@ from tracking.statistics.paired_tests import paired_differences, paired_exponent
 from tracking.statistics.seed_tests import differences, intervals
 
 COMPARED, SEEDS = (1, 3, 8, 19), (3, 5, 9)
-ALIKE = (
-    0.0,
-    0.5,
-    0.9,
-)  # correlations of two rows' differences over seeds: 0.5 where all noise is scoring's own
+# correlations of two rows' differences over seeds: 0.5 where all noise is scoring's own
+ALIKE = (0.0, 0.5, 0.9)
 EFFECT = 5.0  # sd of the difference at one seed, of the row that differs
 ERROR = 6.0  # %, what docs/statistics.md promises
 CHECKED = 2
-SEED_SD, DIFFERENCE_SD, DIFFERENCE = (
-    0.45,
-    0.08,
-    -0.4,
-)  # BLEU: over seeds, of the paired difference, the true one
+# BLEU: over seeds, of the paired difference, the true one
+SEED_SD, DIFFERENCE_SD, DIFFERENCE = (0.45, 0.08, -0.4)
 LUCK = (0.0, 0.3, 0.5, 0.7, 0.9)  # correlations of trained rows over seeds
 DESIGNS = ((3, 3), (3, 9), (5, 5), (9, 9))  # seeds of each row, and of base
 TRAINED_ROWS = 20  # with base
@@ -247,7 +241,8 @@ def paired_sheets(found: PairedFindings) -> Iterator[Sheet]:
     """Tables of every case."""
     yield _shares_sheet(found.shares)
     note = (
-        "% of studies in which a true difference of −0.4 BLEU of the first of these rows is marked; sd over seeds 0.45,"
+        "% of studies in which a true difference of −0.4 BLEU of the first of these rows is "
+        "marked; sd over seeds 0.45,"
         " of the paired difference 0.08."
     )
     power = [
@@ -261,7 +256,10 @@ def paired_sheets(found: PairedFindings) -> Iterator[Sheet]:
         0,
     )
     yield _trained_sheet(found.trained)
-    note = "% of studies in which the intervals of all 8 paired differences of perplexities hold the true ones."
+    note = (
+        "% of studies in which the intervals of all 8 paired differences of perplexities hold "
+        "the true ones."
+    )
     held = [(f"{e.sd:g}", str(e.seeds), f"{e.coverage:.1f}") for e in found.perplexities]
     yield Sheet(
         "Paired perplexities", note, ("sd of the logarithm", "seeds", "intervals all hold"), held, 2
@@ -278,8 +276,10 @@ def _shares_sheet(shares: Sequence[PairedShares]) -> Sheet:
         for share in shares
     ]
     note = (
-        "% of studies; no row differs from its reference. Alike: the correlation of two rows' differences over seeds. "
-        "False mark: any is marked. Covered: all intervals hold. Found: a row whose difference is 5 of its sd."
+        "% of studies; no row differs from its reference. Alike: "
+        "the correlation of two rows' differences over seeds. "
+        "False mark: any is marked. Covered: all intervals hold. Found: "
+        "a row whose difference is 5 of its sd."
     )
     heads = ("case", "rows", "seeds", "alike", "false mark", "covered", "5 sd found", "bounds")
     return Sheet("The paired mark", note, heads, lines, 1)
@@ -297,7 +297,8 @@ def _trained_sheet(trained: Sequence[TrainedPower]) -> Sheet:
         for power in trained
     ]
     note = (
-        f"% of studies of {TRAINED_ROWS} trained rows in which a row that lies {TRAINED_EFFECT:g} sd away is marked. "
+        f"% of studies of {TRAINED_ROWS} trained rows in which a row that lies "
+        f"{TRAINED_EFFECT:g} sd away is marked. "
         "Correlation: of two rows over seeds. Seeds of each row + of base."
     )
     heads = (

@@ -165,9 +165,8 @@ class _Draws(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         draws = torch.Tag.nondeterministic_seeded in func.tags
-        self.count += (
-            draws and "scaled_dot_product" not in func.name()
-        )  # tagged even when it drops nothing
+        # tagged even when it drops nothing
+        self.count += draws and "scaled_dot_product" not in func.name()
         return func(*args, **(kwargs or {}))
 
 

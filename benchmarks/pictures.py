@@ -25,9 +25,8 @@ from tracking.uri import default_uri
 
 DOCS = Path(__file__).parents[1] / "docs"
 CHROMIUM = "/usr/bin/chromium"
-ASSISTANT_OPENED = (
-    "mlflow.assistant.fab.autoOpenedOnFirstLoad_v1"  # MLflow opens it in a new browser
-)
+# MLflow opens it in a new browser
+ASSISTANT_OPENED = "mlflow.assistant.fab.autoOpenedOnFirstLoad_v1"
 SIZES = {"light": (1400, 1180), "dark": (1400, 1180), "narrow": (400, 900)}
 MODES = {"table": "", "charts": "CHART"}
 DRAWN_MS = 8000  # until MLflow's charts stand still

@@ -40,7 +40,8 @@ class Config:
 def work(trial):
     trial.report(1, {{"train/loss": 1.0}})
     runs = Path(__file__).parent / "runs" / "s"
-    while len(list(runs.glob("*/journal.jsonl"))) < trial.config.train.trials and not trial.stopping():
+    trials = trial.config.train.trials
+    while len(list(runs.glob("*/journal.jsonl"))) < trials and not trial.stopping():
         time.sleep(0.5)
     end = time.monotonic() + {WAITS_S} * (trial.config.train.trials > 1)
     while time.monotonic() < end and not trial.stopping():
@@ -63,7 +64,8 @@ def main() -> None:
     for trials in (2, most):
         print(f"| {trials} | {cpu_share(trials):.1%} |", flush=True)
     print(
-        f"\nFrom one trial's last report to the next one's first: {between_trials():.2f} s (longest of 5)."
+        "\nFrom one trial's last report to the next one's first: "
+        f"{between_trials():.2f} s (longest of 5)."
     )
 
 
@@ -99,7 +101,10 @@ def _sweep(at_once: int, seeds: int) -> Iterator[tuple["subprocess.Popen[bytes]"
         (folder / "waiting.py").write_text(TASK)
         (folder / "conf/task/waiting").mkdir(parents=True)
         (folder / "conf/task/waiting/base.yaml").write_text(f"train: {{trials: {at_once}}}\n")
-        options = f"--head --port={PORT} --num-cpus={at_once} --include-dashboard=false --disable-usage-stats"
+        options = (
+            f"--head --port={PORT} --num-cpus={at_once} --include-dashboard=false "
+            "--disable-usage-stats"
+        )
         ray = [
             str(Path(sys.executable).with_name("ray")),
             "start",

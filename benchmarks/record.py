@@ -56,8 +56,14 @@ def heading(title: str, result: Result) -> list[str]:
     )
     return [
         f"# {title}",
-        f"`{result['command']}`, commit {commit}, {result['date']}, {as_time(result['seconds'])} in all.",
-        f"{result['cpu']['model']}, {result['cpu']['count']} cores, one thread unless noted otherwise. {versions}.",
+        (
+            f"`{result['command']}`, commit {commit}, {result['date']}, "
+            f"{as_time(result['seconds'])} in all."
+        ),
+        (
+            f"{result['cpu']['model']}, {result['cpu']['count']} cores, "
+            f"one thread unless noted otherwise. {versions}."
+        ),
     ]
 
 

@@ -47,14 +47,20 @@ def document(result: Result) -> str:
     """The full run as Markdown, with everything needed to repeat it."""
     head = [
         *heading("Training on a CPU, side by side", result),
-        f"Text: {result['text']}. Everything is measured in this run unless marked as computed or extrapolated.",
+        (
+            f"Text: {result['text']}. Everything is measured in this run unless marked as computed "
+            "or extrapolated."
+        ),
         "",
     ]
     return "\n".join([*head, *map(to_markdown, sheets(result))])
 
 
 def _calibration(lines: list[Line]) -> list[Sheet]:
-    note = "CPU seconds, median. Error: L2 norm of the difference to float64 over the norm of the product."
+    note = (
+        "CPU seconds, median. Error: L2 norm of the difference to float64 over the norm of "
+        "the product."
+    )
     rows = [
         (
             line["matmul"],
@@ -71,7 +77,10 @@ def _calibration(lines: list[Line]) -> list[Sheet]:
 
 
 def _models(lines: list[Line]) -> list[Sheet]:
-    note = "Parameters: trained numbers, counted. Random draws: random operations of one forward pass, for dropout."
+    note = (
+        "Parameters: trained numbers, counted. Random draws: "
+        "random operations of one forward pass, for dropout."
+    )
     ours = {line["size"]: line["parameters"] for line in lines if line["program"] == OURS}
     rows = [
         (line["size"], line["program"], *_counts(line, ours[line["size"]]))
@@ -94,7 +103,10 @@ def _training(lines: list[Line]) -> list[Sheet]:
         for chosen in (True, False)
     )
     note = "Real target pieces per CPU second on one thread: median and range of the rounds."
-    mfu = "Utilization: model FLOPs (computed, no padding) per second divided by the fastest matmul above."
+    mfu = (
+        "Utilization: model FLOPs (computed, no padding) per second divided by the fastest "
+        "matmul above."
+    )
     tuned = "Tuned: with fused Adam, and attention by explicit matmuls."
     return [
         Sheet("Peers at their defaults", note, SPEED, list(map(_speed, default)), words=3),
@@ -190,8 +202,10 @@ def _start_up(seconds: list[float]) -> list[Sheet]:
 
 def _checkpoint(line: Line) -> list[Sheet]:
     note = (
-        f"Base: wall seconds of waiting per checkpoint; their share at one per {line['tokens_apart']:,} tokens: "
-        "here (extrapolated from one step), and at a million tokens/s, the goal for one GPU (computed)."
+        "Base: wall seconds of waiting per checkpoint; their share at one per "
+        f"{line['tokens_apart']:,} tokens: "
+        "here (extrapolated from one step), and at a million tokens/s, "
+        "the goal for one GPU (computed)."
     )
     here, gpu, goal = line["share_here"], line["share_on_gpu"], CHECKPOINT_STALL
     seconds = f"{median(line['seconds']):.2f} s", _range(line["seconds"], ".2f")

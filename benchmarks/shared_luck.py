@@ -110,7 +110,10 @@ def main(
         (luck.label, str(luck.rows), str(luck.seeds), f"{luck.correlation:.2f}", f"{luck.p:.2f}")
         for luck in measured
     ]
-    note = f"{training} Mean correlation of two rows over seeds, and p of an F test. Rows: {', '.join(names)}."
+    note = (
+        f"{training} Mean correlation of two rows over seeds, and p of an F test. Rows: "
+        f"{', '.join(names)}."
+    )
     sheet = Sheet(
         f"Shared luck in {recorded.name}",
         note,

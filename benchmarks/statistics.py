@@ -41,11 +41,8 @@ EFFECT = 3.5  # sd, of the one row that differs where power is measured
 CHECKED = 2  # studies of each case whose marks are compared with those of a table
 EQUAL = "equal sds"
 WITHIN = "rows of one list"
-EVEN_ERROR, ERROR, LEAST_POWER = (
-    6.0,
-    11.0,
-    {(3, 3): 65.0, (3, 9): 85.0},
-)  # %, what docs/statistics.md promises
+# %, what docs/statistics.md promises
+EVEN_ERROR, ERROR, LEAST_POWER = (6.0, 11.0, {(3, 3): 65.0, (3, 9): 85.0})
 Sizes = Sequence[int]  # seeds of each row, base first
 Draw = Callable[[int, Sizes, np.random.Generator], list[Any]]
 """Studies, sizes, chance -> for each row [S, n]."""
@@ -146,10 +143,10 @@ class Shares:
     base_seeds: int
     error: float  # some row is marked, though none differs
     coverage: float  # every interval holds its true difference
-    against: float  # some row is marked as worse than base where the paper has a better one: a false "disagrees"
-    power: (
-        float | None
-    )  # the row that lies 3.5 sd away is marked; None for real noise, whose sds differ
+    # a false "disagrees": some row is marked as worse than base where the paper has a better one
+    against: float
+    # the row that lies 3.5 sd away is marked; None for real noise, whose sds differ
+    power: float | None
 
     @property
     def kept(self) -> bool:
@@ -273,7 +270,8 @@ def shares_sheet(found: Sequence[Shares]) -> Sheet:
     ]
     heads = ("false mark", "covered", "disagrees", "3.5 sd found")
     note = (
-        f"% of studies; {found[0].rows} rows, none differs; seeds of each row + of base. False mark: any is marked. "
+        f"% of studies; {found[0].rows} rows, none differs; seeds of each row + of base. "
+        "False mark: any is marked. "
         "Covered: all intervals hold. Disagrees: a false one against the paper."
     )
     return Sheet(
@@ -285,7 +283,10 @@ def more_sheets(seeds: Sequence[Needed], ends: Sequence[Exponential]) -> Iterato
     told = [
         (f"{e.difference:g} sd", str(e.base_seeds), str(e.seeds), f"{e.marked:.1f}") for e in seeds
     ]
-    note = f"Seeds of each of {ROWS} rows (base: at least as many) at which the difference should be marked in 80 %."
+    note = (
+        f"Seeds of each of {ROWS} rows (base: at least as many) at which the difference "
+        "should be marked in 80 %."
+    )
     yield Sheet(
         "Seeds needed",
         note,
@@ -294,7 +295,10 @@ def more_sheets(seeds: Sequence[Needed], ends: Sequence[Exponential]) -> Iterato
         1,
     )
     held = [(f"{e.sd:g}", f"{e.seeds} + {e.base_seeds}", f"{e.coverage:.1f}") for e in ends]
-    note = "% of studies in which the intervals of all 19 differences of perplexities hold the true ones."
+    note = (
+        "% of studies in which the intervals of all 19 differences of perplexities hold the "
+        "true ones."
+    )
     yield Sheet(
         "Perplexities", note, ("sd of the logarithm", "seeds", "intervals all hold"), held, 2
     )

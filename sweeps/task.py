@@ -287,6 +287,8 @@ class Task(Generic[Config]):
     steps: Callable[[Config], int]
     work: Callable[[Trial[Config]], None]
     """Trains and scores one trial; torch and the like are best imported inside."""
+    base: Config | None = None
+    """The values of base. Without it they are read from ``conf/task/NAME/base.yaml``."""
     problems: Callable[[Config], Iterable[Problem]] = lambda *_: ()
     """Conflicts between keys that are each valid alone."""
     cautions: Callable[[Config, Path], Iterable[str]] = lambda *_: ()

@@ -105,6 +105,7 @@ def _each_composition_once() -> Generator[None]:
         state = (
             library.folders.searched,
             options,
+            repr(library.task.base),
             *((file, file.stat().st_mtime_ns, file.stat().st_ino) for file in files),
         )
         if state not in composed:

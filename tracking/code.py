@@ -2,7 +2,7 @@
 changes.
 
 ``<study>/code/<hash>/`` has them as they lay in his folders; ``code.json`` says where within it.
-All else that lies in there are links to his folders (``sweeps.worker.code_folder``). A study has
+All else that lies in there are links to his folders (``sweeps.worker.user_code.folder``). A study has
 more than one version only if a person typed `--changed-code`.
 """
 

@@ -77,7 +77,8 @@ def unpack(archive: Path, stem: str, folder: Path) -> list[Path]:
                 missing.remove(name)
     if missing:
         sys.exit(
-            f"{archive} lacks {', '.join(sorted(missing))} as a plain file; delete it to download it again."
+            f"{archive} lacks {', '.join(sorted(missing))} as a plain file; "
+            "delete it to download it again."
         )
     return list(targets.values())
 
@@ -126,7 +127,8 @@ def write_text(folder: Path, url: str) -> None:
             for file in files:
                 file.unlink()
             print(
-                f"{name}: {counts.total():,} pairs, {counts[None]:,} kept, SHA-256 {pooch.file_hash(path)}"
+                f"{name}: {counts.total():,} pairs, {counts[None]:,} kept, "
+                f"SHA-256 {pooch.file_hash(path)}"
             )
             print("".join(f"  {counts[rule]:,} {rule}\n" for rule in RULES), end="", flush=True)
     for path in unfinished:

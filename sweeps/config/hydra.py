@@ -8,11 +8,11 @@ import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
 from hydra import compose, initialize_config_dir
@@ -23,7 +23,7 @@ from hydra.core.override_parser.types import Override as Override
 from hydra.core.plugins import Plugins
 from hydra.core.utils import setup_globals
 from hydra.errors import HydraException
-from hydra.plugins.config_source import ConfigLoadError, ConfigResult
+from hydra.plugins.config_source import ConfigLoadError, ConfigResult, ConfigSource
 from hydra.types import RunMode
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -32,6 +32,7 @@ from sweeps.config.files import BASE, CONFIG, HEADER, Folders, file_problems, li
 from sweeps.config.schema import Schema
 from sweeps.config.settings import tree_type
 from sweeps.config.tasks import TaskSource
+from sweeps.function_task import GROUP
 from sweeps.schema import Problem, RefusedError, Tree, dotted, keys
 from tracking.words import quoted
 
@@ -68,7 +69,7 @@ class Library:
         base = self.folders.find(BASE)
         if base is not None:
             file_problems(base, self.folders.show(base), "", self.schema)
-        elif self.folders.task_path != Path():
+        elif self.task.base is None and self.folders.task_path != Path():
             raise RefusedError(self._missing_base())
         choices = self._composed_with_hydra()["hydra"]["runtime"]["choices"]
         return {
@@ -90,6 +91,11 @@ class Library:
     @property
     def groups(self) -> tuple[str, ...]:
         return tuple(self.defaults)
+
+    def key_of(self, name: str) -> str:
+        """The key that ``name`` means: ``args.width`` for ``width``, if the task is a function."""
+        key = f"{GROUP}.{name}"
+        return key if key in self.keys and name not in self.keys else name
 
     def compose(self, *options: str) -> Tree:
         """As ``hydra.compose("config", options)``. References aren't resolved yet. Raises
@@ -149,12 +155,17 @@ class Library:
 
     def _initialized(self) -> Any:
         Plugins.instance().register(TextFiles)
+        Plugins.instance().register(DeclaredBase)
+        if self.task.base is not None:
+            DeclaredBase.values[self.task.name] = asdict(self.task.base)
         GlobalHydra.instance().clear()
         return initialize_config_dir(str(self.folders.searched[0]), version_base="1.3")
 
     def _hydra_overrides(self, options: tuple[str, ...]) -> list[str]:
         """What Hydra gets: where to search, and the options."""
         urls = [f"{TextFiles.scheme()}://{folder}" for folder in self.folders.searched[1:]]
+        if self.task.base is not None:  # after the user's folders, which may have a base
+            urls.append(f"{DeclaredBase.scheme()}://{self.task.name}")
         search_path = ", ".join(map(quoted, urls))  # as Hydra reads paths
         return [f"hydra.searchpath=[{search_path}]", *map(_in_ascii, options)]
 
@@ -175,6 +186,33 @@ class TextFiles(FileConfigSource):
             content = OmegaConf.load(text)
         packages = {"package": header["package"] if header else None}
         return ConfigResult(self.provider, f"{self.scheme()}://{self.path}", content, packages)
+
+
+class DeclaredBase(ConfigSource):
+    """Hydra's source of the base that a task declares in Python. Its path is the task's name."""
+
+    values: ClassVar[dict[str, Tree]] = {}
+
+    @staticmethod
+    def scheme() -> str:
+        return "declared"
+
+    def load_config(self, config_path: str) -> ConfigResult:
+        content = OmegaConf.create(self.values[self.path])
+        url = f"{self.scheme()}://{self.path}"
+        return ConfigResult(self.provider, url, content, {"package": None})
+
+    def available(self) -> bool:
+        return True
+
+    def is_group(self, config_path: str) -> bool:
+        return config_path == ""
+
+    def is_config(self, config_path: str) -> bool:
+        return self._normalize_file_name(config_path) == f"{BASE}.yaml"
+
+    def list(self, config_path: str, results_filter: Any = None) -> list[str]:
+        return [BASE] if config_path == "" else []
 
 
 PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
@@ -286,9 +324,8 @@ def changing_problem(key: str, tree: Tree) -> Problem:
     """The refusal of a value that changes from call to call: no command would resume its trial."""
     group, _, name = key.partition(".")
     values = tree[group]
-    value = (
-        values.get(name) if isinstance(values, dict) else values
-    )  # a reference instead of a group
+    # a reference instead of a group
+    value = values.get(name) if isinstance(values, dict) else values
     fault = f"is {value}, which changes from call to call"
     return Problem(key, fault, "must be a fixed value, so that the same command resumes the trial")
 

@@ -210,7 +210,8 @@ class MadeRows:
         A list with another problem stays, so that its values are checked too.
         """
         valid: dict[str, list[Any]] = {}
-        for key, values in lists:
+        for name, values in lists:
+            key = self.library.key_of(name)
             key_problem = self._key_problem(key)
             problem = key_problem or _list_problem(key, values)
             if key_problem is None and key in valid:

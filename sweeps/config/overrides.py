@@ -21,7 +21,10 @@ LISTED_KEY = re.compile(r"([\w-]+(?:\.[\w-]+)+)\s*:\s*\[")
 HYDRAS_OWN = {
     "hydra/launcher": "trials run on Ray; cluster=NAME chooses where",
     "hydra/sweeper": "`allelse sweep row=base,big train.seed=1,2` sweeps by itself",
-    "hydra": "places are paths.runs, paths.data and paths.checkpoints; `allelse logs` shows what trials print",
+    "hydra": (
+        "places are paths.runs, paths.data and paths.checkpoints; "
+        "`allelse logs` shows what trials print"
+    ),
 }
 """What to type instead, by the start of the key."""
 EXAMPLE = "train.steps=100"
@@ -100,6 +103,7 @@ class _Reader:
 
     def read(self, text: str, override: Override) -> None:
         """Keep the override, or its problems."""
+        override.key_or_group = self.library.key_of(override.key_or_group)
         key = override.key_or_group
         typed_value = text.partition("=")[2].strip()
         if key == VARY and (repeated := _repeated_keys(text)):  # Hydra would keep the last list
@@ -286,7 +290,9 @@ NOTES = {
     "train.lr_factor": "train.lr_factor multiplies the paper's learning rate; 1.0 is the paper's",
     "train.tokens_per_batch": "train.tokens_per_batch counts tokens, not sentences",
     "train.steps": "train.steps counts steps, not epochs",
-    "model.d_model": "model.d_model is the width, and model.d_ff is the inner width of the feed-forward layers",
+    "model.d_model": (
+        "model.d_model is the width, and model.d_ff is the inner width of the feed-forward layers"
+    ),
 }
 """How our key may differ from what its other names mean."""
 

@@ -13,7 +13,10 @@ from tracking.uri import without_password
 
 LONGEST_STUDY_NAME = 240
 """Bytes of a study's name. A file's name may have 255, and our files add a few to it."""
-FOLDER_NAME = 'must be the name of a folder in paths.runs: without "/", no "." at its start, no space at either end'
+FOLDER_NAME = (
+    'must be the name of a folder in paths.runs: without "/", no "." at its start, '
+    "no space at either end"
+)
 LONGEST_EXPERIMENT = 256  # characters, as MLflow's database has them
 STORE = re.compile(
     r"https?://[^\s/:?#][^\s/]*(/\S*)?|sqlite(\+\w+)?:///(?!.*:memory:).+|databricks(:.*)?"

@@ -40,30 +40,29 @@ ATTRIBUTE = "task"
 IMPORTED_PACKAGES = ("allelse", "sweeps", "tracking")
 """Our packages that a task's file or process imports."""
 OUTSIDE_PACKAGES = (
-    *(
-        "filelock",
-        "fsspec",
-        "hydra",
-        "jinja2",
-        "matplotlib",
-        "mlflow",
-        "numpy",
-        "omegaconf",
-        "pandas",
-        "plotext",
-    ),
-    *(
-        "pooch",
-        "psutil",
-        "ray",
-        "rich",
-        "sacrebleu",
-        "sacremoses",
-        "safetensors",
-        "scipy",
-        "sentencepiece",
-    ),
-    *("sqlalchemy", "torch", "typer", "yaml"),
+    "filelock",
+    "fsspec",
+    "hydra",
+    "jinja2",
+    "matplotlib",
+    "mlflow",
+    "numpy",
+    "omegaconf",
+    "pandas",
+    "plotext",
+    "pooch",
+    "psutil",
+    "ray",
+    "rich",
+    "sacrebleu",
+    "sacremoses",
+    "safetensors",
+    "scipy",
+    "sentencepiece",
+    "sqlalchemy",
+    "torch",
+    "typer",
+    "yaml",
 )
 """Packages of other projects that the platform imports in these processes."""
 TASK_REFERENCE = re.compile(r"(?!\d)\w+(\.(?!\d)\w+)*:(?!\d)\w+")
@@ -71,9 +70,12 @@ HOW_TO_NAME = (
     f"must be {DEFAULT_TASK}, an installed task, or MODULE:ATTRIBUTE, importable from here"
 )
 MAKES_TASK = re.compile(
-    r"^(from|import) (allelse|sweeps)\b.*^[^#\n]*\bTask\(", re.MULTILINE | re.DOTALL
+    r"^(from|import) (allelse|sweeps)\b.*(^[^#\n]*\bTask\(|^@(allelse\.)?task\()",
+    re.MULTILINE | re.DOTALL,
 )
 """Matches the text of a module that declares a task."""
+MAKES_FUNCTION_TASK = re.compile(r"^@(allelse\.)?task\(", re.MULTILINE)
+"""Matches the text of a module that makes a task of a function, which needs no base file."""
 
 
 def source_of(name: str, here: Path) -> TaskSource:
@@ -143,6 +145,8 @@ def _loaded(name: str, here: str) -> Task[Any]:
     module, _, attribute = reference.partition(":")
     content = _imported(name, module, here)
     task = getattr(content, attribute, None)
+    if not isinstance(task, Task) and ":" not in name:
+        task = _only_task(content)
     if not isinstance(task, Task):
         raise _not_a_task(name, content, attribute)
     faults = task_faults(task)
@@ -155,6 +159,12 @@ def _loaded(name: str, here: str) -> Task[Any]:
             for fault in faults
         )
     return task if name in OURS else checked_functions(task, name, here)
+
+
+def _only_task(module: Any) -> Task[Any] | None:
+    """The task that the module declares under any name; None if it declares none, or several."""
+    tasks = [value for value in vars(module).values() if isinstance(value, Task)]
+    return tasks[0] if len(tasks) == 1 else None
 
 
 def usual_task(here: Path) -> str:
@@ -170,9 +180,10 @@ def usual_task(here: Path) -> str:
 
 
 def tasks_in(here: Path) -> list[str]:
-    """The modules of a folder that declare a task and have its base in ``conf/task/``."""
-    has_configuration = any((here / "conf" / "task").glob("*/*.yaml"))
-    return _task_modules(here) if has_configuration else []
+    """The modules of a folder that declare a task and its base, in ``conf/task/`` or in Python."""
+    if any((here / "conf" / "task").glob("*/*.yaml")):
+        return _task_modules(here)
+    return [name for name in _task_modules(here) if _makes_function_task(here / f"{name}.py")]
 
 
 def known_tasks(here: Path) -> list[str]:
@@ -187,6 +198,10 @@ def _task_modules(here: Path) -> list[str]:
         for file in sorted(here.glob("[!.]*.py"))  # not the lock of an editor
         if file.is_file() and MAKES_TASK.search(file.read_text("utf-8", "replace"))
     ]
+
+
+def _makes_function_task(file: Path) -> bool:
+    return bool(MAKES_FUNCTION_TASK.search(file.read_text("utf-8", "replace")))
 
 
 def _installed_tasks() -> dict[str, str]:

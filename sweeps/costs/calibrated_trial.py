@@ -18,9 +18,9 @@ from typing import Any
 from sweeps.preflight.sent_code import from_plain, to_plain
 from sweeps.worker.attempt import Driver
 from sweeps.worker.calls import cause, printable
-from sweeps.worker.code_imports import enter_code
 from sweeps.worker.events import Assignment, Event, Finished, Report
 from sweeps.worker.pace import peak_memory
+from sweeps.worker.user_code.imports import enter_code
 from tracking.code import Code
 
 CONNECTION_BYTES = 40_000_000

@@ -179,7 +179,8 @@ def _memories(
 ) -> dict[str, Memory]:
     """Memory by trial name, from the first of these sources that is known:
 
-    1. The peak of the same row. Calibration runs few steps, so the task's formula wins if it gives more.
+    1. The peak of the same row. Calibration runs few steps, so the task's formula wins if it gives
+       more.
     2. The formula, corrected by its mean error on measured rows.
     3. The highest peak of other rows.
     """

@@ -11,8 +11,8 @@ from sweeps.planning.naming import by_name, command, placed
 from sweeps.planning.plan import Plan, PlannedTrial
 from sweeps.planning.source_trial import OTHER_CODE, OTHER_VARIABLES, Source, finished_elsewhere
 from sweeps.schema import RefusedError
-from sweeps.worker.environment import variables
 from sweeps.worker.prepared import check_data
+from sweeps.worker.user_code.environment import variables
 from tracking.files import unless_damaged
 from tracking.provenance import own_files
 from tracking.same_code import SameCode

@@ -2,7 +2,7 @@
 
 They lie in the task's folder and in editable installs. Where git tracks some, these count, and
 others only if the task names them; elsewhere all count. Trials run in the study's folder of them
-(``sweeps.worker.code_folder``), so an edit never reaches a trial by itself.
+(``sweeps.worker.user_code.folder``), so an edit never reaches a trial by itself.
 """
 
 import ast
@@ -22,8 +22,8 @@ from sweeps.config.tasks import OURS, TaskSource, reference_of
 from sweeps.planning.plan import Plan
 from sweeps.schema import Problem, RefusedError, damaged
 from sweeps.worker.checkpoints import saved_steps
-from sweeps.worker.code_folder import ready_code, settings_texts
-from sweeps.worker.code_imports import INSTALLS, holds_python
+from sweeps.worker.user_code.folder import ready_code, settings_texts
+from sweeps.worker.user_code.imports import INSTALLS, holds_python
 from tracking.attempts import in_hand
 from tracking.code import (
     CODE_FOLDER,

@@ -12,8 +12,8 @@ from sweeps.preflight.machine import gpu_problems
 from sweeps.preflight.places import checkpoint_problems
 from sweeps.preflight.sent_code import from_plain
 from sweeps.schema import Problem, RefusedError
-from sweeps.worker.code_imports import enter_code
 from sweeps.worker.prepared import data_place
+from sweeps.worker.user_code.imports import enter_code
 
 
 def problems_here(trials: dict[str, Any], seen: dict[str, bool]) -> list[dict[str, Any]]:

@@ -32,7 +32,10 @@ MODULE = ("-P", "-m", "sweeps.preflight.node_facts")
 NODES_MARK = "nodes: "
 RAY_MEMORY_SHARE = 0.7
 """The share of a machine's memory that Ray counts; it reserves the rest for its objects."""
-NOT_REACHED = "must be the address of a running Ray cluster, auto for the cluster that this machine joined, or null"
+NOT_REACHED = (
+    "must be the address of a running Ray cluster, "
+    "auto for the cluster that this machine joined, or null"
+)
 START_AGAIN = "type `ray status` to see the nodes, and `ray start` where one is missing"
 UNJOINED = {
     "token": (

@@ -1,1 +1,2 @@
-"""What processes of a sweep share: `storage` that fails for a while, `times` to wait, and what is private to Ray."""
+"""What processes of a sweep share: `storage` that fails for a while, `times` to wait, and what is
+private to Ray."""

@@ -17,11 +17,16 @@ ENVIRONMENT = {
     "RAY_gcs_server_port_wait_time_s": "60",  # Ray gives up after 30: a busy machine needs longer
     "RAY_USAGE_STATS_ENABLED": "0",  # nothing is sent to anybody
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # a worker without a GPU keeps CUDA_VISIBLE_DEVICES
-    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # the study holds the results, in no format of Tune's
-    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # we handle Ctrl-C, and print the next command
-    "TUNE_GLOBAL_CHECKPOINT_S": "inf",  # we resume from the study, so Tune need not write its state while trials run
-    "TUNE_MAX_PENDING_TRIALS_PG": "16",  # so many processes start at the same time, and a cluster may grow by as many
-    "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",  # our own line names the cause
+    # the study holds the results, in no format of Tune's
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
+    # we handle Ctrl-C, and print the next command
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",
+    # we resume from the study, so Tune need not write its state while trials run
+    "TUNE_GLOBAL_CHECKPOINT_S": "inf",
+    # so many processes start at the same time, and a cluster may grow by as many
+    "TUNE_MAX_PENDING_TRIALS_PG": "16",
+    # our own line names the cause
+    "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",
 }
 """Switches of Ray and Tune. What a user has set stays."""
 REQUEST_S = "RAY_gcs_server_request_timeout_seconds"

@@ -64,9 +64,8 @@ class StorageError(OSError):
 def storage_fault(error: Exception, path: str) -> StorageError | None:
     """The error with its path as a StorageError, if it may pass; else None. ``path`` is for errors
     that name none."""
-    number = getattr(
-        error, "errno", None
-    )  # also of an error of ours that was made from the system's
+    # also of an error of ours that was made from the system's
+    number = getattr(error, "errno", None)
     words = getattr(error, "strerror", None)
     error_names = {error_type.__name__ for error_type in type(error).__mro__}
     if number is None and not AWAY_ERRORS.isdisjoint(error_names):

@@ -20,16 +20,17 @@ from sweeps.config.tasks import is_fault_of_code
 from sweeps.processes.storage import AWAY, BUSY, StorageError, alive, signs
 from sweeps.processes.times import CLEANING_S, LOOK_FOR_SIGNS_S, STARTING_S
 from sweeps.worker.calls import cause, printable
-from sweeps.worker.code_imports import in_users_folders
 from sweeps.worker.debugger import NEEDS_TERMINAL, debugs_now
 from sweeps.worker.events import Failed, Lost
+from sweeps.worker.user_code.imports import in_users_folders
 
 NO_MEMORY = re.compile(r"out of memory|can(no|')t allocate memory|not enough memory", re.I)
 UNREACHABLE = re.compile(r"\bgloo\b|\bnccl|\bc10d\b|TCPStore|rendezvous", re.I)
 """In the words of torch's errors of a process group. A task's own "Connection refused", of a
 database, has none."""
 LOST_GPU = re.compile(
-    r"uncorrectable (NVLink|ECC) error|fallen off the bus|GPU is lost|busy or unavailable|no CUDA-capable device"
+    r"uncorrectable (NVLink|ECC) error|fallen off the bus|GPU is lost|busy or unavailable"
+    r"|no CUDA-capable device"
     r"|No CUDA GPUs are available|driver initialization failed|system not yet initialized",
     re.I,
 )
@@ -56,7 +57,8 @@ INSTALL_IT = "install it for the Python that starts Ray there"
 
 HINTS = {
     "signal only works in main thread": (
-        "a sweep calls work outside of the main thread; ask trial.stopping(), which tells when to save and return"
+        "a sweep calls work outside of the main thread; ask trial.stopping(), "
+        "which tells when to save and return"
     )
 }
 """What to do about an error, by a part of its message."""
@@ -67,9 +69,8 @@ def ended_by(error: BaseException) -> Failed | Lost:
     details = printable(in_users_folders(traceback.format_exc()))
     message = _with_hint(cause(error))
     number = error.errno if isinstance(error, OSError) else None
-    words = (
-        str(error) if isinstance(error, RuntimeError) else ""
-    )  # torch's errors have few types of their own
+    # torch's errors have few types of their own
+    words = str(error) if isinstance(error, RuntimeError) else ""
     if isinstance(error, MemoryError) or number == errno.ENOMEM or NO_MEMORY.search(words):
         return Lost(f"out of memory: {message}", details, memory=True)
     if isinstance(error, BdbQuit):
@@ -86,9 +87,8 @@ def ended_by(error: BaseException) -> Failed | Lost:
         or UNREACHABLE.search(words)
     ):
         return Lost(message, details, peer=True)
-    storage_away = number in AWAY | BUSY and not isinstance(
-        error, StorageError
-    )  # that was tried for long enough
+    # that was tried for long enough
+    storage_away = number in AWAY | BUSY and not isinstance(error, StorageError)
     return (Lost if storage_away or LOST_GPU.search(words) else Failed)(message, details)
 
 

@@ -10,12 +10,12 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import cache, partial
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from queue import Empty, Queue
+from queue import Queue
 from typing import Any, TypeVar
 
 import ray
@@ -24,17 +24,22 @@ from ray.util import get_current_placement_group, get_node_ip_address
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from sweeps.config.settings import Cluster
-from sweeps.preflight.node_facts import Packages, package_problems, packages
+from sweeps.preflight.node_facts import Packages, package_problems
 from sweeps.processes.storage import signs
 from sweeps.processes.streams import steady_streams
 from sweeps.processes.times import IDLE_ANSWER_S, PATIENCE_S, STARTING_S
-from sweeps.running.failures import STDERR, Silence, StackTimer, died, ended_by, silent
-from sweeps.running.worker_log import OwnStream, WorkerPlace
-from sweeps.task import RefusedError
+from sweeps.running.failures import STDERR, Silence, StackTimer, died, silent
+from sweeps.running.worker_process import (
+    EVENTS_AHEAD,
+    Answer,
+    OwnStream,
+    WorkerPlace,
+    collect_events,
+    guarded,
+    own_packages,
+)
 from sweeps.worker.attempt import Driver
-from sweeps.worker.calls import printable
 from sweeps.worker.checkpoint_files import Start
-from sweeps.worker.code_imports import enter_code
 from sweeps.worker.debugger import pass_breakpoints, train_command
 from sweeps.worker.events import (
     Assignment,
@@ -46,29 +51,14 @@ from sweeps.worker.events import (
     Report,
     Started,
 )
+from sweeps.worker.user_code.imports import enter_code
 from tracking.code import Code
 from tracking.provenance import own_files
 
-EVENTS_AHEAD = 500
-"""How many events a worker may be ahead of the sweep; then it and its peers wait."""
 T = TypeVar("T")
 Waits = Generator[Sequence[Event], None, T]
 """A part of the beginning. It yields whenever it waits longer than one poll, and the event with
 which it fails."""
-
-
-@dataclass(frozen=True)
-class Answer:
-    """A worker's answer to a poll: its events since the last one, its signs of life, and whether
-    its work is over.
-
-    ``cpu_seconds``: of its process since the work began.
-    """
-
-    events: list[Event]
-    signs: int
-    over: bool
-    cpu_seconds: float = 0.0
 
 
 @ray.remote(max_restarts=0, concurrency_groups={"poll": 1})
@@ -78,9 +68,8 @@ class WorkerActor:
 
     def __init__(self, rank: int) -> None:
         own_files()  # of now, when this process imports them
-        sys.argv[:] = [
-            "allelse"
-        ]  # Ray's own arguments are not for the work, nor for processes that it starts
+        # Ray's own arguments are not for the work, nor for processes that it starts
+        sys.argv[:] = ["allelse"]
         steady_streams()
         self.rank = rank
         self.port_socket: socket.socket | None = None
@@ -95,7 +84,7 @@ class WorkerActor:
         node = ray.get_runtime_context().get_node_id()
         log = Path(f"/proc/self/fd/{STDERR}").resolve()
         return WorkerPlace(
-            socket.gethostname(), node, os.getpid(), log, _packages() if compared else None
+            socket.gethostname(), node, os.getpid(), log, own_packages() if compared else None
         )
 
     def address(self) -> str:
@@ -117,20 +106,20 @@ class WorkerActor:
         self.over = threading.Event()
         self.streams = [OwnStream(descriptor) for descriptor in (1, STDERR)]
         self.stacks = StackTimer(stall_s, STDERR)
-        return _guarded(partial(self._take, assignment, code))
+        return guarded(partial(self._take, assignment, code))
 
     def newest(self) -> Start | Failed | Lost | None:
         """The checkpoint to start from, on rank zero. None without an assignment: ``take`` has
         returned the cause."""
-        return None if self.driver is None else _guarded(self.driver.newest)
+        return None if self.driver is None else guarded(self.driver.newest)
 
     def load(self, start: Start | None) -> Failed | Lost | None:
-        return None if self.driver is None else _guarded(partial(self.driver.load, start))
+        return None if self.driver is None else guarded(partial(self.driver.load, start))
 
     def run(self, world: int, address: str) -> None:
         """Work; its end is an event, too."""
         assert self.driver is not None
-        ended = _guarded(partial(self.driver.work, self.rank, world, address, self.stop.is_set))
+        ended = guarded(partial(self.driver.work, self.rank, world, address, self.stop.is_set))
         if ended is not None:
             self.events.put(ended)
         self.stacks.close()
@@ -148,7 +137,7 @@ class WorkerActor:
             self.driver.recorded(recorded)
             self.driver.cpu.others = others_cpu
         self.stacks.look()  # before the wait, too: this process may hang within it
-        events = self._collect_events(0.0 if self.over.is_set() else wait_s)
+        events = collect_events(self.events, 0.0 if self.over.is_set() else wait_s)
         over = self.over.is_set() and self.events.empty()
         text = self._printed()
         self.stacks.look()
@@ -158,14 +147,14 @@ class WorkerActor:
         return Answer(events, signs(), over, cpu_seconds)
 
     def _take(self, assignment: Assignment, code: Code | None) -> None:
-        folder = enter_code(code, Path(assignment.study_folder))
+        study_folder = Path(assignment.study_folder)
+        folder = enter_code(code, study_folder)
         command = train_command(
-            assignment.task, Path(assignment.study_folder).name, assignment.trial, assignment.seed
+            assignment.task, study_folder.name, assignment.trial, assignment.seed
         )
         pass_breakpoints(lambda text: self.events.put(Noticed(text)), command)
-        self.driver = Driver(
-            replace(assignment, folder=str(folder or assignment.folder)), self.events.put
-        )
+        assignment = replace(assignment, folder=str(folder or assignment.folder))
+        self.driver = Driver(assignment, self.events.put)
 
     def _printed(self) -> str:
         """What this process has printed since the last call."""
@@ -173,33 +162,6 @@ class WorkerActor:
             with suppress(OSError, ValueError):
                 file.flush()
         return "".join(stream.new() for stream in self.streams)
-
-    def _collect_events(self, wait_s: float) -> list[Event]:
-        """All events within that time; sooner once the work is over, or if many have come."""
-        events: list[Event] = []
-        deadline = time.monotonic() + wait_s
-        with suppress(Empty):
-            while len(events) < EVENTS_AHEAD // 2:
-                event = self.events.get(timeout=max(0.0, deadline - time.monotonic()))
-                if event is None:
-                    break
-                events.append(event)
-        return events
-
-
-def _guarded(act: Callable[[], T]) -> T | Failed | Lost:
-    try:
-        return act()
-    except RefusedError as error:
-        return Failed(printable(str(error.problems[0])), printable(str(error)))
-    except BaseException as error:  # nobody else would hear of it
-        return ended_by(error)
-
-
-@cache
-def _packages() -> Packages:
-    """Once per process: it has imported these files."""
-    return packages()
 
 
 class WorkerGroup:
@@ -308,11 +270,8 @@ class WorkerGroup:
     def _locate_workers(self, within_s: float) -> Waits[list[WorkerPlace]]:
         """Where the workers run. Raises RayError if one of them is gone or does not answer."""
         compared = self._packages is not None
-        return (
-            yield from self._wait_for(
-                [worker.place.remote(compared) for worker in self._workers], within_s
-            )
-        )
+        calls = [worker.place.remote(compared) for worker in self._workers]
+        return (yield from self._wait_for(calls, within_s))
 
     def _wait_for(self, calls: list[Any], within_s: float) -> Waits[list[Any]]:
         """The answers to all these calls. Raises RayError once one has failed or that time is
@@ -334,9 +293,8 @@ class WorkerGroup:
             return
         for worker_place in self._places:
             for problem in package_problems(worker_place.packages or {}, self._packages):
-                yield Lost(
-                    f"{worker_place.host}: {problem.found}; {problem.allowed}", "", unfit=True
-                )
+                cause = f"{worker_place.host}: {problem.found}; {problem.allowed}"
+                yield Lost(cause, "", unfit=True)
 
     def _start_attempt(self, assignment: Assignment) -> Waits[None]:
         """Let all workers begin from the checkpoint that rank zero names. Raises RayError."""

@@ -27,9 +27,9 @@ from sweeps.running.syncer import syncing
 from sweeps.running.trial_copy import take_trials, with_whole_sources
 from sweeps.schema import damaged
 from sweeps.task import Problem, RefusedError, Task, Told
-from sweeps.worker.code_folder import new_files_shown, remove_outdated_links
-from sweeps.worker.code_imports import running_code
 from sweeps.worker.prepared import check_data, earlier_copy, prepare_once
+from sweeps.worker.user_code.folder import new_files_shown, remove_outdated_links
+from sweeps.worker.user_code.imports import running_code
 from tracking.files import UnreadableError, unless_damaged
 from tracking.provenance import own_files
 from tracking.study import write_study
@@ -61,10 +61,7 @@ def open_study(
         refuse_missing_steps(plan)
         plan = with_whole_sources(plan, console)
         pending = {planned.fingerprint for planned in plan.pending}
-        printed_cautions = print_cautions(plan, console)
-        prepare_data(plan, console)
-        plan = on_this_data(plan)
-        print_cautions(plan, console, printed_cautions)  # some follow from the data
+        plan = _with_data(plan, console)
         if plan.pending and connect:
             connect(stopping)
         names = [planned.trial.name for planned in plan.pending]
@@ -80,16 +77,24 @@ def open_study(
             plan = replace(plan, origin=keep_origin(plan.folder, origin, plan.code))
             write_study(recorded(plan, command))
         plan = take_trials(plan, console)
-        console.print(
-            f"{escape(plan.folder.name)}: {len(plan.pending)} of {len(plan.trials)} trials to run"
-        )
+        pending_count = f"{len(plan.pending)} of {len(plan.trials)} trials to run"
+        console.print(f"{escape(plan.folder.name)}: {pending_count}")
         stack.callback(remove_outdated_links, plan.folder)
         settings = plan.trials[0].settings
-        carried = (
-            syncing(settings, console) if tracked and settings.tracking.enabled else nullcontext()
-        )
-        with carried, new_files_shown(plan.code, plan.folder):
-            yield plan, stopping
+        if tracked and settings.tracking.enabled:
+            stack.enter_context(syncing(settings, console))
+        stack.enter_context(new_files_shown(plan.code, plan.folder))
+        yield plan, stopping
+
+
+def _with_data(plan: Plan, console: Console) -> Plan:
+    """Prepare the data. Returns the plan without the sources that were trained on another copy of
+    it."""
+    printed_cautions = print_cautions(plan, console)
+    prepare_data(plan, console)
+    plan = on_this_data(plan)
+    print_cautions(plan, console, printed_cautions)  # some follow from the data
+    return plan
 
 
 def print_cautions(
@@ -124,9 +129,8 @@ def _refuse_other_copies(plan: Plan, prepared: set[str]) -> None:
         if planned.fingerprint in prepared:
             copy = planned.prepared_as(), planned.prepared_folder, planned.code
             check = partial(check_data, planned.folder, *copy)
-            problems += unless_damaged(
-                check, []
-            )  # still damaged: another process runs that trial and repairs it
+            # still damaged: another process runs that trial and repairs it
+            problems += unless_damaged(check, [])
     if problems:
         raise RefusedError(dict.fromkeys(problems))
 
@@ -164,7 +168,10 @@ def _prepare(task: Task[Any], trials: list[PlannedTrial], console: Console) -> l
     if is_new and (
         earlier := earlier_copy(task, data_folder.parents[1], planned.fingerprint, planned.code)
     ):
-        text = f"The task's code has changed: its data is prepared again. {earlier} stays for what it has trained."
+        text = (
+            "The task's code has changed: its data is prepared again. "
+            f"{earlier} stays for what it has trained."
+        )
         console.print(escape(text), soft_wrap=True)
     with _preparation_shown(task.title(configs[0]) or task.name, is_new, console) as on_progress:
         prepare_once(task, configs, data_folder, planned.fingerprint, on_progress, planned.code)

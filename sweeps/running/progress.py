@@ -65,9 +65,8 @@ class Progress:
         names = [planned.trial.name for planned in plan.trials]
         self._states = {name: "waiting" if name in self._pending else "finished" for name in names}
         self._begun: dict[str, Begun] = {}
-        self._resuming: dict[
-            str, str
-        ] = {}  # hosts of trials that start again, until the step is printed
+        # hosts of trials that start again, until the step is printed
+        self._resuming: dict[str, str] = {}
         self._watched: Watched | None = None
         self._changed: set[str] = set()  # trials whose state changed since the last look
         self.where = below_live_view(plan)
@@ -156,7 +155,8 @@ class Progress:
         """Say that no trial can run any more, and what to type."""
         self.close()
         self._say(
-            f"{cause}; the trials resume from their last checkpoints. To continue, run again: {command}"
+            f"{cause}; the trials resume from their last checkpoints. To continue, run again: "
+            f"{command}"
         )
 
     def resume_lines(self) -> tuple[str, ...]:
@@ -235,7 +235,10 @@ class Progress:
         for name, line in self._lines().items():
             if line["state"] == "running" and (progress := progress_of(line)) != "starting":
                 running.append(f"{name} {progress}")
-        return f"{summary(watched.study, watched.lines)}{self._more}: {', '.join(running) or 'starting'}"
+        return (
+            f"{summary(watched.study, watched.lines)}{self._more}: "
+            f"{', '.join(running) or 'starting'}"
+        )
 
     def _look_at_code(self) -> None:
         self._last_look = time.monotonic()
@@ -274,7 +277,8 @@ class Progress:
             return
         took = f"finished at {as_time(time.monotonic() - self.began)}"
         scores = [
-            f"{metric.set} {metric.label} {number(event.scores.get(metric.set, {}).get(metric.name), metric.places)}"
+            f"{metric.set} {metric.label} "
+            f"{number(event.scores.get(metric.set, {}).get(metric.name), metric.places)}"
             for metric in self.plan.task.metrics
             if metric.tabled
         ]

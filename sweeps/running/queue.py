@@ -67,9 +67,8 @@ class Queue:
         self._short: set[str] = set()  # trials whose last attempt ran out of memory
         self._busy: dict[str, Busy] = {}  # by process
         self._removed: set[str] = set()  # trials whose folder was removed while they ran
-        self._stopped_one_by_one: frozenset[str] = (
-            frozenset()
-        )  # trials whose own stop request was handled
+        # trials whose own stop request was handled
+        self._stopped_one_by_one: frozenset[str] = frozenset()
         self._sent_at = 0.0
         self._failures: list[tuple[str, Any]] = []  # error and place, since a trial has finished
 
@@ -168,9 +167,8 @@ class Queue:
     def end(self, process: str) -> None:
         """Note that the process is done with its trial, or had none to begin."""
         busy = self._busy.pop(process, None)
-        if (
-            busy is not None and busy.trial not in self.progress.ended()
-        ):  # it was to stop before it began
+        if busy is not None and busy.trial not in self.progress.ended():
+            # it was to stop before it began
             self._record(busy.trial, partial(self.recorders[busy.trial].end, "interrupted"))
             self.progress.skip(busy.trial)
         self._leave_unscorable()

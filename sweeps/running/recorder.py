@@ -12,6 +12,7 @@ import yaml
 from sweeps.planning.plan import PlannedTrial, config_dict
 from sweeps.preflight.scored_steps import step_problem
 from sweeps.processes.storage import patiently
+from sweeps.running.trial_result import trial_result
 from sweeps.worker.events import (
     About,
     Assignment,
@@ -29,26 +30,20 @@ from sweeps.worker.events import (
     Stopped,
 )
 from tracking.attempts import Lineage, own_process
-from tracking.card import DEVICE_COSTS
 from tracking.files import DamagedFileError, to_json, write_atomic
 from tracking.log import append_log, marked, utc
-from tracking.provenance import Provenance, attempts, trained_by, with_attempt, with_scoring
+from tracking.provenance import attempts, with_attempt, with_scoring
 from tracking.study import STUDY_FILE
 from tracking.trial import TrialFolder
 from tracking.weights import (
-    WEIGHTS,
     WeightsRecord,
     is_head_of,
-    joined_scores,
     weights_of,
     weights_record,
 )
 
 T = TypeVar("T")
 LINEAGE_DIGITS = 12  # of a random name, in a path
-PACE = "pace"
-OF_DEVICES = (*DEVICE_COSTS, "sustained")
-"""Costs that count only where one rate holds for all of training."""
 WITHOUT_WEIGHTS = (
     "{host} has no result any more, so there are no weights to score; run the same command again"
 )
@@ -193,9 +188,8 @@ class Recorder:
         """Record the start of the attempt before it starts. Raises OSError if the record of earlier
         ones is gone."""
         if self.attempt > 1:
-            self.folder.attempts.check_begun(
-                self.attempt - 1
-            )  # an unmounted folder may be writable
+            # an unmounted folder may be writable
+            self.folder.attempts.check_begun(self.attempt - 1)
         write_config(self.planned)
         self.folder.begin_attempt(self.attempt, self.process, self._before.name, self.run)
         self._log(f"--- attempt {self.attempt}, {utc()}, started from {self.process.host}\n")
@@ -240,12 +234,12 @@ class Recorder:
             case About(entries):
                 self._record_origin(entries)
             case Report(step, metrics, ts, checkpoint, synced):
-                self._restore(
-                    0
-                )  # no checkpoint was found: reports of an earlier attempt are not its history
+                # no checkpoint was found: reports of an earlier attempt are not its history
+                self._restore(0)
                 if not self.folder.report(attempt, step, metrics, ts, checkpoint, synced):
                     self._log(
-                        f"--- the journal of the finished training stays: no report of step {step} is added\n"
+                        "--- the journal of the finished training stays: "
+                        f"no report of step {step} is added\n"
                     )
             case Stopped():
                 self.stopped = True
@@ -360,29 +354,8 @@ class Recorder:
             append_log(self.folder.log_path, text)
 
     def _finish(self, event: Finished) -> None:
-        trial = self.planned.trial
-        earlier = self.folder.result()
         weights = self._scored_weights(event)
-        head = {
-            "key": trial.key,
-            "row": trial.row,
-            "seed": trial.seed,
-            "step": event.step,
-            "attempt": self.attempt,
-            "scoring": (earlier or {}).get("scoring", 0) + 1,
-            WEIGHTS: weights,
-        }
-        ending: dict[str, Any] = {}
-        if event.steps is not None:
-            ending["steps"] = event.steps
-        if event.diverged is not None:
-            ending["diverged"] = event.diverged
-        scores = joined_scores(earlier, trial.key, weights, event.scores)
-        training = earlier if earlier and earlier["key"] == trial.key else {}
-        costs = _with_training(event.costs, training)
-        if not _is_of_one_group(trained_by(self.folder.provenance(), event.step)):
-            costs = {name: value for name, value in costs.items() if name not in OF_DEVICES}
-        self.folder.write_result({**head, **ending, **costs, "scores": scores})
+        self.folder.write_result(trial_result(self.planned, self.attempt, event, weights))
         self.end("finished")
 
     def _scored_weights(self, event: Finished) -> WeightsRecord:
@@ -395,29 +368,6 @@ class Recorder:
         """Record what scored this set, which may happen long after training."""
         content = with_scoring(self.folder.provenance(), self._own_record(), set_name)
         write_atomic(self.folder.provenance_path, to_json(content) + "\n")
-
-
-def _with_training(costs: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
-    """The costs of an attempt. If it only scored, the training costs come from the earlier
-    ``result``."""
-    if PACE in costs:
-        return {**costs}
-    earlier = {name: result[name] for name in (PACE, *OF_DEVICES) if name in result}
-    return {**costs, **earlier}
-
-
-def _is_of_one_group(records: Sequence[Provenance]) -> bool:
-    """Whether all attempts trained on as many devices of one kind: one rate counts for all their
-    seconds."""
-    groups = set[str]()
-    for record in records:
-        rate = record.get("sustained") or {}
-        cpu = record.get("cpu") or {}
-        conditions = [record.get("device"), record.get("gpus_per_worker"), cpu.get("model")]
-        groups.add(
-            to_json([*conditions, rate.get("source"), rate.get("precision"), rate.get("threads")])
-        )
-    return len(groups) < 2
 
 
 def write_config(planned: PlannedTrial, folder: TrialFolder | None = None) -> None:

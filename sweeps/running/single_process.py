@@ -20,9 +20,9 @@ from sweeps.running.stopping import leave_study
 from sweeps.task import RefusedError
 from sweeps.worker.attempt import Driver
 from sweeps.worker.calls import cause, printable
-from sweeps.worker.code_imports import in_users_folders, running_code
 from sweeps.worker.debugger import open_debugger_after
 from sweeps.worker.events import Event, Failed, Order, Report
+from sweeps.worker.user_code.imports import in_users_folders, running_code
 from tracking.files import DamagedFileError
 
 HERE = "this process"

@@ -62,9 +62,8 @@ class Stopping:
     def __init__(self) -> None:
         self.number: int | None = None
         self.requested_all = False  # by `allelse stop`, to stop everything
-        self.trials: frozenset[str] = (
-            frozenset()
-        )  # trials that were asked to stop one by one, by name
+        # trials that were asked to stop one by one, by name
+        self.trials: frozenset[str] = frozenset()
         self.waiting = ""  # what the trials wait for, if they do
         self.seconds_left: float | None = None  # until the last trial ends, extrapolated
         self.fault = ""  # why the sweep stops by itself
@@ -227,9 +226,8 @@ class Announcement(threading.Thread):
             _stop_this_process()
         elif requested is not None:
             self.stopping.trials = frozenset(requested)
-            if (
-                self.stopping.requested()
-            ):  # by a signal or a fault: show other processes that this one stops
+            if self.stopping.requested():
+                # by a signal or a fault: show other processes that this one stops
                 with suppress(OSError):  # the next look writes it
                     request_stop(self.study, self.runner, None)
 

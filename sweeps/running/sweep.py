@@ -82,9 +82,8 @@ def _run_on_ray(
     }
     hosts = {planned.trial.name: planned.trial.weights for planned in plan.pending if planned.host}
     queue = Queue(recorders, progress, stopping, settings.sweep.max_failures, hosts)
-    expected = (
-        packages() if settings.cluster.address else None
-    )  # one machine has nothing to compare
+    # one machine has nothing to compare
+    expected = packages() if settings.cluster.address else None
     again = f"{shell_line(command)}\n{connection.logs}".strip()
 
     def record(cause: str) -> None:
@@ -132,9 +131,8 @@ class Connection:
         except SystemExit:  # Ray's own SIGTERM handler, until ours is back
             stopping.note(signal.SIGTERM)
             raise stopping.interrupted(()) from None
-        except (
-            Exception
-        ) as error:  # Ray fails to start with many types of errors, even a bare Exception
+        except Exception as error:
+            # Ray fails to start with many types of errors, even a bare Exception
             raise RefusedError([self._problem(error)]) from error
         finally:
             stopping.install()
@@ -191,11 +189,17 @@ class Connection:
         if address is None:
             _, folder = temporary_folder()
             logs = folder / FOLDER / LATEST / "logs"
-            looking = f"free up memory, CPUs and space in {folder}, set {TEMPORARY}, or read the logs in {logs}"
+            looking = (
+                f"free up memory, CPUs and space in {folder}, set {TEMPORARY}, "
+                f"or read the logs in {logs}"
+            )
             return Problem(
                 "cluster.address", f"Ray did not start on this machine: {error}", looking
             )
-        allowed = "must be the address of a running Ray cluster, auto for the cluster that this machine joined, or null"
+        allowed = (
+            "must be the address of a running Ray cluster, "
+            "auto for the cluster that this machine joined, or null"
+        )
         return Problem("cluster.address", f"{address}: {error}", allowed)
 
 
@@ -203,7 +207,10 @@ def _dashboard(url: str) -> str:
     """A line with the dashboard's address. ``url`` has no scheme; it is "" if the cluster has no
     dashboard."""
     if not url:
-        return "Ray's dashboard: the cluster has none; `ray start --head` brings it where ray[default] is installed"
+        return (
+            "Ray's dashboard: the cluster has none; `ray start --head` brings it where "
+            "ray[default] is installed"
+        )
     return f"Ray's dashboard: http://{url}"
 
 
@@ -292,9 +299,8 @@ class RayWatch:
         answers = _answers(self._address)
         look_time = time.monotonic()
         self._last_look = look_time
-        if (
-            answers or look_time - last_look > HEAD_SILENT_S / 2
-        ):  # this process itself was stopped meanwhile
+        if answers or look_time - last_look > HEAD_SILENT_S / 2:
+            # this process itself was stopped meanwhile
             self._answered = look_time
         return look_time - self._answered > HEAD_SILENT_S
 

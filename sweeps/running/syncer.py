@@ -68,9 +68,8 @@ def syncing(settings: Settings, console: Console) -> Iterator[None]:
 def _sync_advice(settings: Settings) -> str:
     study = settings.study_folder.resolve()
     tracking = settings.tracking
-    public_uri = without_password(
-        tracking.uri or ""
-    )  # of the last store, all but the password is known
+    # of the last store, all but the password is known
+    public_uri = without_password(tracking.uri or "")
     options: list[str] = []
     if public_uri != (tracking.uri or ""):
         options.append(f"tracking.uri={quoted(public_uri)}")

@@ -51,9 +51,8 @@ class TrialProcess(tune.Trainable):  # type: ignore[misc]
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         self._turn = Turn(self._group)
         self._lost = ""
-        self._process: Any = (
-            ray.get_runtime_context().current_actor
-        )  # sent once, so that orders can come
+        # sent once, so that orders can come
+        self._process: Any = ray.get_runtime_context().current_actor
         return True
 
     def obey(self, order: Order) -> None:
@@ -120,9 +119,8 @@ class Turn:
 
     def _result_of(self, events: Sequence[Event]) -> StepResult:
         end = next((event for event in events if isinstance(event, Failed | Lost)), None)
-        if (
-            end is not None and self._finished
-        ):  # the result stands, but these workers are not used again
+        if end is not None and self._finished:
+            # the result stands, but these workers are not used again
             return self._closed(
                 [Noticed(f"a worker did not exit cleanly after the result: {end.cause}")]
             )

@@ -80,12 +80,13 @@ def run_on_tune(
     try:
         tuner.fit()
     except tune.TuneError as error:
-        if (
-            isinstance(error.__context__, OSError) and error.__context__.errno in FIXES
-        ):  # of Tune's own files
+        if isinstance(error.__context__, OSError) and error.__context__.errno in FIXES:
+            # of Tune's own files
             raise error.__context__ from None
         raise
-    except ValueError:  # at its end Tune reads files of its own, which do not fit on a full disk; ours have the results
+    except ValueError:
+        # At its end Tune reads files of its own, which do not fit on a full disk. Ours have the
+        # results.
         if not queue.over:
             raise
 

@@ -104,7 +104,10 @@ def drawn(study: Study, curves: StudyCurves, width: int) -> str:
 def _caption(study: Study, curves: StudyCurves, name: str, frame: "_Frame") -> str:
     dots = "; dots: the mean of base" if curves.rows.get(BASE) and len(curves.rows) > 1 else ""
     scale = ", logarithmic scale" if frame.logarithmic else ""
-    return f"{study.name}: {name} over training steps{scale}. A line per seed{dots}. The number is the last mean."
+    return (
+        f"{study.name}: {name} over training steps{scale}. A line per seed{dots}. "
+        "The number is the last mean."
+    )
 
 
 @dataclass(frozen=True)

@@ -137,7 +137,10 @@ def below_live_view(plan: Plan) -> tuple[str, ...]:
 def below_watch(study: Path) -> tuple[str, ...]:
     """The lines below what `allelse status --watch` shows."""
     return (
-        f"Ctrl-C ends only this view. {_verb(study, 'stop')} ends the sweep, which saves checkpoints first.",
+        (
+            f"Ctrl-C ends only this view. {_verb(study, 'stop')} ends the sweep, "
+            "which saves checkpoints first."
+        ),
         _logs(study),
         f"MLflow: {_store(study, current_store(study))}",
     )

@@ -68,9 +68,8 @@ class Standings:
         self.study = study
         self._rows = _Rows(study)
         self._folders = [(trial, study.trial_folder(trial)) for trial in study.trials]
-        self._known: dict[
-            str, tuple[Stamps | None, Look]
-        ] = {}  # by trial key; None for trials that may run
+        # by trial key; None for trials that may run
+        self._known: dict[str, tuple[Stamps | None, Look]] = {}
 
     def lines(self, lag: Lag, changing: Collection[str] | None = None) -> list[Line]:
         """One line per trial, in the order of the table.
@@ -98,9 +97,8 @@ class Standings:
         if cached is not None and cached[0] == stamps:
             return cached[1]
         trial_look = look(folder, trial.key)
-        alive = (
-            trial_look.is_open and not trial_look.ended_here
-        )  # it may end without a word, when its process dies
+        # it may end without a word, when its process dies
+        alive = trial_look.is_open and not trial_look.ended_here
         self._known[trial.key] = None if alive else stamps, trial_look
         return trial_look
 
@@ -216,9 +214,8 @@ class _Rows:
     def __init__(self, study: Study) -> None:
         self._known: dict[str, tuple[int, dict[str, Any]]] = {}  # steps and settings for scoring
         self.results: dict[str, dict[str, Any] | None] = {}  # of finished trials, by name
-        self.watched: Sequence[
-            tuple[str, str]
-        ] = ()  # reported metrics that the task shows, with their headings
+        # reported metrics that the task shows, with their headings
+        self.watched: Sequence[tuple[str, str]] = ()
         with suppress(RefusedError):
             source = source_of_study(study, Path.cwd())
             self.watched = tuple(source.task.watched.items())

@@ -15,10 +15,10 @@ from sweeps.task import Problem, RefusedError, Task
 from sweeps.verbs.stored_weights import lineage_of
 from sweeps.verbs.trained_trial import TrainedTrial
 from sweeps.worker.attempt import Driver
-from sweeps.worker.code_folder import ready_code
-from sweeps.worker.code_imports import running_code
 from sweeps.worker.events import Assignment, Evaluated, Event, Finished, HostWeights, Noticed
 from sweeps.worker.prepared import identity
+from sweeps.worker.user_code.folder import ready_code
+from sweeps.worker.user_code.imports import running_code
 from tracking.files import DamagedFileError
 from tracking.provenance import scored_by
 

@@ -10,7 +10,7 @@ from typing import Any
 from sweeps.planning.plan import Plan, PlannedTrial
 from sweeps.planning.source_trial import Source
 from sweeps.schema import Problem, RefusedError, nearest
-from sweeps.worker.environment import variables
+from sweeps.worker.user_code.environment import variables
 from tracking.code import Code
 from tracking.provenance import DISTRIBUTION, Provenance, cpu_model, own_files, own_version
 from tracking.same_code import SameCode

@@ -4,7 +4,6 @@ become events.
 Rank zero chooses the checkpoint; all other ranks read that one.
 """
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -15,10 +14,10 @@ from sweeps.config.schema import Schema
 from sweeps.config.tasks import load_task, without_arguments
 from sweeps.processes.storage import alive
 from sweeps.task import NO_TEXTS, Costs, DivergedError, Numbers, Saved, Task, Texts
+from sweeps.worker.attempt_costs import AttemptCosts
 from sweeps.worker.calls import (
     Call,
     WrongCallError,
-    checked_costs,
     evaluation,
     finite,
     has_diverged,
@@ -29,8 +28,6 @@ from sweeps.worker.calls import (
 )
 from sweeps.worker.checkpoint_files import Restored, Start
 from sweeps.worker.checkpoints import work_folder
-from sweeps.worker.code_imports import environment
-from sweeps.worker.device_rate import DeviceRate, measured_rate, paper_costs, typed_rate
 from sweeps.worker.events import (
     About,
     Assignment,
@@ -44,15 +41,19 @@ from sweeps.worker.events import (
     Unsynced,
 )
 from sweeps.worker.last_step import open_checkpoints, scored_config, take_weights
-from sweeps.worker.pace import CpuTime, Group, Spent, TrainingTime, pace_record, reset_peak_memory
+from sweeps.worker.pace import CpuTime
 from sweeps.worker.peers import StopVote, barrier, process_group, use_interface_to
 from sweeps.worker.prepared import prepared_folder
 from sweeps.worker.system_metrics import SystemMetrics, device
+from sweeps.worker.user_code.imports import environment
 from tracking.provenance import of_process, versions
 from tracking.weights import WEIGHTS
 
 Stop = Callable[[], bool]
-JOINED = "step {step} was reported more than once: the reports of a step are merged, the later value of a metric counts"
+JOINED = (
+    "step {step} was reported more than once: the reports of a step are merged, "
+    "the later value of a metric counts"
+)
 
 
 class Driver:
@@ -147,18 +148,16 @@ class Attempt:
             if head.get("attempt") == self._trained_in
         }
         self._scores: dict[str, dict[str, Any]] = {}
-        self._costs = checked_costs(self.task.costs(driver.config))
-        earlier = self._restored.manifest if self._restored and self._host is None else None
-        seconds_before = earlier.seconds if earlier else 0.0
-        cpu_seconds_before = earlier.cpu_seconds if earlier else 0.0
-        self._time = TrainingTime(seconds_before, cpu_seconds_before, driver.cpu)
+        manifest = self._restored.manifest if self._restored and self._host is None else None
+        planned_costs = self.task.costs(driver.config)
+        self._costs = AttemptCosts(planned_costs, self.assignment, self.world, manifest, driver.cpu)
+        self._time = self._costs.time
         if not is_trained:
             self._time.go_on()
-        if earlier:
-            self._unsynced.reports += earlier.reports
-        self._newest = (
-            Report(self._reported, {}) if is_trained else None
-        )  # later reports of its step join it
+        if manifest:
+            self._unsynced.reports += manifest.reports
+        # later reports of its step join it
+        self._newest = Report(self._reported, {}) if is_trained else None
         self._pending_report: Report | None = None  # the last report, until it is sent
         self._joins = False
         self._noticed_joined_reports = False
@@ -168,11 +167,6 @@ class Attempt:
         self._vote = StopVote()
         self._asked_to_stop = False
         self._began = False
-        self._rate: DeviceRate | None = None
-        self._arrived = time.monotonic()
-        self._arrived_cpu = time.process_time()
-        self._trained_before = self._time.seconds
-        reset_peak_memory()
 
     @property
     def folder(self) -> Path:
@@ -232,7 +226,10 @@ class Attempt:
         """Raises WrongCallError if the work trains although it only scores the weights of another
         trial."""
         if self._host is not None and step > self._saved_step:
-            trains = f"work went on to step {step}, but this trial only scores the weights of {self._host.trial}"
+            trains = (
+                f"work went on to step {step}, but this trial only scores the weights of "
+                f"{self._host.trial}"
+            )
             raise WrongCallError(
                 f"{trains} after step {self._saved_step}: train only while steps are left"
             )
@@ -264,7 +261,7 @@ class Attempt:
 
     def spent(self, costs: Costs) -> None:
         self._heard()
-        self._costs = checked_costs(costs)
+        self._costs.replace(costs)
 
     def stopping(self, *, alone: bool = False) -> bool:
         self._heard()
@@ -291,9 +288,8 @@ class Attempt:
         if self.rank:
             return
         self.store.settle()
-        self.tell(
-            About({"versions": versions()})
-        )  # a library may be imported only where it is used
+        # a library may be imported only where it is used
+        self.tell(About({"versions": versions()}))
         is_complete = self._last >= self.steps
         scores = self._all_scores()
         tabled = [metric for metric in self.task.metrics if metric.tabled]
@@ -327,41 +323,9 @@ class Attempt:
         self._finish(None, error.step)
 
     def _finish(self, planned: int | None, diverged: int | None) -> None:
-        costs: dict[str, Any] = {
-            "params": self._costs.params,
-            "flops": self._costs.flops if self._host is None else 0.0,
-            "seconds": self._time.seconds,
-            "cpu_seconds": self._time.cpu_seconds,
-        }
-        if (
-            self._time.seconds > self._trained_before
-        ):  # an attempt that only scores measures nothing of training
-            costs |= {**self._device_costs(), "pace": self._pace()}
-        self.tell(
-            Finished(self._last, costs, self._all_scores(), planned, diverged, self._trained_in)
-        )
-
-    def _device_costs(self) -> dict[str, Any]:
-        """Costs in the paper's way of counting, as far as they are known; {} for a part of a
-        GPU."""
-        devices = self.world * max(1.0, self.assignment.gpus)
-        rate = self._rate
-        task_rate = self._about.get("flops_per_s", {}).get("sustained")
-        if task_rate and self.assignment.sustained_tflops is None:
-            rate = DeviceRate(task_rate / devices, "table")
-        if rate is None or 0 < self.assignment.gpus < 1:
-            return {}
-        costs = paper_costs(rate.flops_per_s * devices, self._time.seconds, self._costs.flops)
-        return {**costs, "sustained": rate.to_dict()}
-
-    def _pace(self) -> dict[str, Any]:
-        """What plans predict from (`sweeps.costs`)."""
-        group = Group(self.world, self.threads, self.assignment.gpus)
-        training = self._time.seconds - self._trained_before
-        spent = Spent(
-            time.monotonic() - self._arrived - training, time.process_time() - self._arrived_cpu
-        )
-        return pace_record(self.task, self.config, self.assignment.data_fingerprint, group, spent)
+        costs = self._costs.record(self.task, self.config, self._about)
+        scores = self._all_scores()
+        self.tell(Finished(self._last, costs, scores, planned, diverged, self._trained_in))
 
     def _all_scores(self) -> dict[str, dict[str, Any]]:
         return {
@@ -408,7 +372,9 @@ class Attempt:
         if environment:
             process = process | {"environment": {**environment}}
         self.tell(Started(device(self.world), self.world, process=process))
-        self._look_at_device()
+        rate = self._costs.look_at_device(self.task.precision(self.config))
+        if rate is not None:
+            self.tell(About({"sustained": rate.to_dict()}))
         if self._host is not None:
             self.tell(About({WEIGHTS: self._host.record}))
             scores = f"scores the weights of {self._host.trial} after step {self._host.step}"
@@ -416,19 +382,6 @@ class Attempt:
         elif self._restored is not None:
             start = self._restored.start.checkpoint
             self.tell(Resumed(start.step, self._restored.manifest.reports, start.attempt))
-
-    def _look_at_device(self) -> None:
-        """Find the FLOP/s that the device sustains. The time for this does not count as
-        training."""
-        tflops = self.assignment.sustained_tflops
-        with self._time.left_out():
-            self._rate = (
-                measured_rate(self.task.precision(self.config))
-                if tflops is None
-                else typed_rate(tflops)
-            )
-        if self._rate is not None:
-            self.tell(About({"sustained": self._rate.to_dict()}))
 
     def _tell_not_finite(self, step: int, metrics: Mapping[str, float]) -> None:
         not_finite = metrics.keys() - finite(metrics).keys()

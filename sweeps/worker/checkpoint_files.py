@@ -11,7 +11,7 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -21,9 +21,9 @@ from typing import Any
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
-from sweeps.processes.storage import alive, unless_in_use
+from sweeps.processes.storage import alive, own_temporary, unless_in_use
 from sweeps.processes.times import PLACE_ANSWER_S
-from sweeps.task import Saved, Task
+from sweeps.task import Keep, Saved, Task
 from sweeps.worker.events import Report
 
 MANIFEST = "manifest.json"
@@ -126,6 +126,22 @@ class OwnFormat:
     def of(task: Task[Any]) -> "OwnFormat | None":
         """None for a task whose states are plain."""
         return OwnFormat(task.save, task.load) if task.save and task.load else None
+
+    def files(self, state: Any) -> dict[str, bytes]:
+        """What ``save`` writes, by path. Raises what ``save`` raises."""
+        with own_temporary() as temporary:
+            self.save(state, temporary)
+            paths = sorted(path for path in temporary.rglob("*") if path.is_file())
+            return {path.relative_to(temporary).as_posix(): path.read_bytes() for path in paths}
+
+    def state(self, content: Mapping[str, bytes]) -> Any:
+        """What ``load`` reads from these files. Raises what ``load`` raises."""
+        with own_temporary() as temporary:
+            for name, part in content.items():
+                path = temporary / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(part)
+            return self.load(temporary)
 
 
 def _compact(fields: Mapping[str, Any]) -> bytes:
@@ -261,6 +277,20 @@ def described(parts: Mapping[str, bytes]) -> dict[str, tuple[int, str]]:
 
 OWNER = "owner.json"
 """Next to the folders of attempts: the newest one, which owns them."""
+
+
+def to_keep(
+    finished: Sequence[CheckpointId], keep: Keep, scores: Mapping[CheckpointId, float | None]
+) -> set[CheckpointId]:
+    """The checkpoints that ``keep`` asks for. ``finished`` has one of each step, the newest
+    first."""
+    staying = set(finished[: keep.newest])
+    staying |= {checkpoint for checkpoint in finished if checkpoint.step in keep.steps}
+    scored = [checkpoint for checkpoint in finished if scores[checkpoint] is not None]
+    if keep.best and scored:
+        # of equal ones, the first is the latest
+        staying.add(min(scored, key=lambda checkpoint: scores[checkpoint] or 0.0))
+    return staying
 
 
 class SupersededError(Exception):

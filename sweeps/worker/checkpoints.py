@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
-from sweeps.processes.storage import StorageError, own_temporary, patiently
+from sweeps.processes.storage import StorageError, patiently
 from sweeps.task import Keep, MissingStepError, Saved
 from sweeps.worker.checkpoint_files import (
     WORK_FILES,
@@ -35,6 +35,7 @@ from sweeps.worker.checkpoint_files import (
     Start,
     described,
     finite,
+    to_keep,
 )
 from sweeps.worker.plain_state import Parts
 from tracking.attempts import Lineage
@@ -290,15 +291,11 @@ class Checkpoints:
                 return Parts.read(manifest.outline, content).state()
             except (KeyError, TypeError, ValueError, ImportError) as error:
                 raise DamagedCheckpointError(f"its outline does not fit: {error}") from None
-        with own_temporary() as temporary:
-            for name, part in content.items():
-                (temporary / name).parent.mkdir(parents=True, exist_ok=True)
-                (temporary / name).write_bytes(part)
-            try:
-                return self.own_format.load(temporary)
-            except Exception as error:
-                error.add_note(f"while loading {folder}")
-                raise
+        try:
+            return self.own_format.state(content)
+        except Exception as error:
+            error.add_note(f"while loading {folder}")
+            raise
 
     def _copied(self, state: Any) -> tuple[Any, Callable[[], dict[str, bytes]]]:
         """The outline of a state, and its files, for the writing thread. Raises StateError,
@@ -306,15 +303,8 @@ class Checkpoints:
         if self.own_format is None:
             parts = Parts.of(state)
             return parts.outline, parts.files
-        files = self._patiently(partial(self._own_files, state))
+        files = self._patiently(partial(self.own_format.files, state))
         return None, lambda: files
-
-    def _own_files(self, state: Any) -> dict[str, bytes]:
-        assert self.own_format is not None
-        with own_temporary() as temporary:
-            self.own_format.save(state, temporary)
-            paths = sorted(path for path in temporary.rglob("*") if path.is_file())
-            return {path.relative_to(temporary).as_posix(): path.read_bytes() for path in paths}
 
     def _write(self, manifest: Manifest, parts: dict[str, bytes]) -> int:
         """Write the checkpoint, then remove what does not stay."""
@@ -361,7 +351,7 @@ class Checkpoints:
                 and self._is_finished(checkpoint)
             ):
                 finished[checkpoint.step] = checkpoint
-        staying = self._to_keep(list(finished.values()))
+        staying = to_keep(list(finished.values()), self.keep, self._scores)
         for checkpoint in checkpoints:
             if checkpoint not in staying and self._is_foreign(checkpoint):
                 staying.add(checkpoint)
@@ -371,25 +361,6 @@ class Checkpoints:
         needed_attempts = {self.attempt, *(checkpoint.attempt for checkpoint in staying)}
         for attempt in set(self._attempts()) - needed_attempts:
             self.files.remove(f"{self.root}/a{attempt}")
-
-    def _to_keep(self, finished: list[CheckpointId]) -> set[CheckpointId]:
-        """The checkpoints that ``keep`` asks for. ``finished`` has one of each step, the newest
-        first."""
-        staying = set(finished[: self.keep.newest])
-        staying |= {checkpoint for checkpoint in finished if checkpoint.step in self.keep.steps}
-        if self.keep.best and (best := self._best(finished)) is not None:
-            staying.add(best)
-        return staying
-
-    def _best(self, finished: list[CheckpointId]) -> CheckpointId | None:
-        """The checkpoint with the lowest score, of equal ones the latest; None if none has a
-        score."""
-        scored = []
-        for checkpoint in finished:
-            score = self._scores[checkpoint]
-            if score is not None:
-                scored.append((score, -checkpoint.step, checkpoint))
-        return min(scored)[2] if scored else None
 
     def _is_ours(self, checkpoint: CheckpointId) -> bool:
         return checkpoint in self._own_checkpoints or (

@@ -52,10 +52,8 @@ def measured_rate(precision: str) -> DeviceRate | None:
     device = "cuda" if torch.cuda.is_initialized() else "cpu"
     try:
         return _measured(precision, device, torch.get_num_threads() if device == "cpu" else None)
-    except (
-        RuntimeError,
-        NotImplementedError,
-    ):  # such as a GPU without room: training goes on without a rate
+    except (RuntimeError, NotImplementedError):
+        # such as a GPU without room: training goes on without a rate
         return None
 
 
@@ -65,9 +63,8 @@ def _measured(precision: str, device: str, threads: int | None) -> DeviceRate:
 
     size = SIZES[device]
     calls = CALLS[device]
-    generator = torch.Generator().manual_seed(
-        1
-    )  # of its own: the task's random numbers stay as they are
+    # of its own: the task's random numbers stay as they are
+    generator = torch.Generator().manual_seed(1)
     matrices = [torch.randn(size, size, generator=generator, device="cpu") for _ in range(2)]
     a, b = (matrix.to(device, getattr(torch, DTYPES[precision])) for matrix in matrices)
 

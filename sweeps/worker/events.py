@@ -49,9 +49,8 @@ class Assignment:
     threads: int = 1  # CPU threads of each worker
     gpus: float = 0.0  # of each worker
     prepared_as: str = ""  # the identity of the sweep's prepared data; "" allows any
-    evaluated: dict[str, dict[str, Any]] = field(
-        default_factory=dict
-    )  # by set, the head of its samples
+    # by set, the head of its samples
+    evaluated: dict[str, dict[str, Any]] = field(default_factory=dict)
     run: str = ""  # of the sweep: the same for all its attempts
     trial: str = ""  # its name, as Ray's tools show it
     lineage: Lineage = field(default_factory=Lineage)
@@ -60,9 +59,8 @@ class Assignment:
     sustained_tflops: float | None = None  # of each device, as typed
     weights: HostWeights | None = None  # to be scored only; None if the trial trains its own
     kept_steps: tuple[int, ...] = ()  # the checkpoints that stay, besides those that the task keeps
-    ended: int | None = (
-        None  # the step at which its training is over, if that is before the planned one
-    )
+    # the step at which its training is over, if that is before the planned one
+    ended: int | None = None
 
     def head(self, step: int, attempt: int) -> dict[str, Any]:
         """The first entries of a set's statistics, for weights of ``step`` that ``attempt`` trained

@@ -114,9 +114,8 @@ def use_interface_to(address: str) -> None:
     """
     if name := _interface_to(address):
         os.environ.setdefault("GLOO_SOCKET_IFNAME", name)
-        os.environ.setdefault(
-            "NCCL_SOCKET_IFNAME", f"={name}"
-        )  # without "=" every name that begins so
+        # without "=" every name that begins so
+        os.environ.setdefault("NCCL_SOCKET_IFNAME", f"={name}")
 
 
 def _interface_to(address: str) -> str | None:

@@ -171,7 +171,8 @@ class _Writer:
     def _of_tensor(self, tensor: Any, path: str) -> dict[str, Any]:
         if tensor.grad_fn is not None:
             raise StateError(
-                f"the state{_at(path)} holds a tensor that still has its graph: save tensor.detach()"
+                f"the state{_at(path)} holds a tensor that still has its graph: "
+                "save tensor.detach()"
             )
         memory = (
             tensor.data_ptr(),
@@ -208,9 +209,8 @@ class _Reader:
     def __init__(self, tensors: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
         self._tensors = tensors
         self._arrays = arrays
-        self._restored: dict[
-            tuple[str, str], Any
-        ] = {}  # an object that occurs twice is restored once
+        # an object that occurs twice is restored once
+        self._restored: dict[tuple[str, str], Any] = {}
         self._kinds: dict[str, Callable[..., Any]] = {
             "int": lambda digits: int(digits, 16),
             "tuple": lambda items: tuple(map(self.value, items)),

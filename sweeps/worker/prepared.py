@@ -213,9 +213,8 @@ def _take_name(temporary: Path, folder: Path) -> None:
     try:
         temporary.rename(folder)  # atomic, and never replaces a folder with content
     except OSError:
-        if (
-            not folder.is_dir()
-        ):  # otherwise another process was first: not every filesystem has locks
+        if not folder.is_dir():
+            # otherwise another process was first: not every filesystem has locks
             raise
 
 
@@ -260,7 +259,10 @@ def _cannot_prepare(folder: Path, error: RefusedError) -> RefusedError:
     )
 
 
-ONE_COPY = "must be the sweep's prepared data; share that folder, or prepare it with the same versions of packages"
+ONE_COPY = (
+    "must be the sweep's prepared data; share that folder, "
+    "or prepare it with the same versions of packages"
+)
 
 
 def check_data(

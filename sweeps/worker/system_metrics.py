@@ -49,9 +49,8 @@ def _gpu() -> Metrics:
         return memory | {
             f"gpu_{device}_utilization_percentage": float(torch.cuda.utilization(device))
         }
-    except (
-        Exception
-    ):  # without nvidia-ml-py, or on a part of a GPU: torch raises many types of errors
+    except Exception:
+        # without nvidia-ml-py, or on a part of a GPU: torch raises many types of errors
         return memory
 
 

@@ -25,9 +25,8 @@ TWO = "two faults at once"
 
 def main() -> None:
     options = _options()
-    signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # a background job ignores it, and so would the sweeps
+    # a background job ignores it, and so would the sweeps
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     strikes = (
         repeated(options.seed, options.recovery)
         if options.recovery

@@ -56,9 +56,8 @@ def run(
 def struck(target: Target, strike: Strike, drawn: Random) -> Recovery:
     """Strike until something is hit. Raises AssertionError if the sweep does not recover as it
     should."""
-    deadline = (
-        time.monotonic() + PATIENCE_S
-    )  # the only trial may be on the head, and the fault for another machine
+    # the only trial may be on the head, and the fault for another machine
+    deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         await_training(target, strike.measured)
         try:

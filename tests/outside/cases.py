@@ -28,6 +28,9 @@ ACCEPTED = {
     "compare shows code and machine": "pairs > [0-9] > (origin|code)",
     "token accuracy is measured on every set": r" > (\S+/)?(accuracy|right)",
     "a plan says hours and memory": r" > ((scoring|ends_after)_seconds|interpolated|(seconds|memory)_(source|bytes))",
+    "sweep.grid has gone": " > sweep > grid",
+    "seconds of a device are measured": " > device_hours",
+    "the file that init writes is formatted at 100 columns": r"files of mine-full > code/\w+/code\.json",
     "keys of Adam, of the tokenizer of BLEU, and of a sample of train": r"(adam_\w+|bleu_tokenizer|train_sample)",
     "attention is observed while training": " > attention/(logit_sd|entropy)",
     "keys of layers, scores, windows and lengths": (

@@ -79,9 +79,8 @@ def test_commit_branch_and_diff_are_those_of_the_folder_of_the_task(place: Place
         "@dataclass"
     )
     assert declared
-    place.write(
-        {"../elsewhere/shapes.py": head + "@dataclass".join(["", *declared])}
-    )  # as a library may have it
+    # as a library may have it
+    place.write({"../elsewhere/shapes.py": head + "@dataclass".join(["", *declared])})
     place.write({"toy.py": f"{head}from shapes import Config\n\n\n{work.removeprefix(chr(10))}"})
     place.environment["PYTHONPATH"] = str(place.folder.parent / "elsewhere")
     git("init", "--initial-branch", "mine")

@@ -140,9 +140,8 @@ def test_the_old_last_line_stays_where_the_new_one_does_not_fit(
 ) -> None:
     path, write = tmp_path / "journal.jsonl", os.write
     path.write_text('{"step": 1}\n{"step": 2}\n')
-    monkeypatch.setattr(
-        os, "write", lambda descriptor, data: write(descriptor, data[:12])
-    )  # a full disk
+    # a full disk
+    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:12]))
     with pytest.raises(OSError, match="No space left"):
         replace_last_line(path, json.dumps({"step": 2, "more": 1}))
     assert [line["step"] for line in Lines(path)] == [1, 2]

@@ -235,7 +235,7 @@ main()
 
 @pytest.mark.parametrize(
     ("module", "function"),
-    [("checkpoint_copy", "link_or_copy"), ("trial_copy", "_rename"), ("trial_copy", "_take")],
+    [("trial_copy", "link_or_copy"), ("trial_copy", "_rename"), ("trial_copy", "_take")],
 )
 def test_a_sweep_that_is_killed_while_it_takes_leaves_both_studies_whole(
     trained: Place, module: str, function: str

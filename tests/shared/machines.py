@@ -204,9 +204,8 @@ class Machines:
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN": secrets.token_hex(32),
         }
-        self.env |= {
-            "RAY_worker_niceness": "0"
-        }  # Ray gives its workers only what others leave of the CPUs
+        # Ray gives its workers only what others leave of the CPUs
+        self.env |= {"RAY_worker_niceness": "0"}
         self.env |= {
             "RAY_TMPDIR": SCRATCH,
             "TMPDIR": SCRATCH,

@@ -84,9 +84,8 @@ def test_its_tables_speak_of_digits_alone(printed: dict[str, str]) -> None:
     base, narrow, shifted = json.loads(printed["table json"])
     assert (base["params"], narrow["params"], shifted["params"]) == (2474, 626, 2474)
     assert (base["flops"], narrow["cells"]) == (None, {"width": 8})
-    assert (
-        "FLOPs: computed, unknown where empty" in printed["table md"]
-    )  # 0 where a row only scores
+    # 0 where a row only scores
+    assert "FLOPs: computed, unknown where empty" in printed["table md"]
 
 
 def test_the_row_that_only_scores_has_the_accuracy_that_evaluate_gives(

@@ -14,9 +14,8 @@ from tracking.study import Study
 
 CHROMIUM = Path("/usr/bin/chromium")
 SEEDS = [1, 2, 3]
-ASSISTANT_OPENED = (
-    "mlflow.assistant.fab.autoOpenedOnFirstLoad_v1"  # MLflow opens it in a new browser
-)
+# MLflow opens it in a new browser
+ASSISTANT_OPENED = "mlflow.assistant.fab.autoOpenedOnFirstLoad_v1"
 pytestmark = pytest.mark.browser
 
 

@@ -127,9 +127,8 @@ def test_no_part_of_a_password_is_left(scheme: str) -> None:
     "name", ["password", "sslpassword", "PWD", "access_token", "token", "api_key", "my_secret"]
 )
 def test_no_secret_of_a_query_is_left(name: str) -> None:
-    known = [
-        secret for secret in secrets() if not {"&", " "} & {*secret}
-    ]  # & ends a value, and a space ends a URI
+    # & ends a value, and a space ends a URI
+    known = [secret for secret in secrets() if not {"&", " "} & {*secret}]
     for secret, before in itertools.product(
         known, ("sqlite:////a.db?", "https://host/x?a=b&", "s3://b/?X-Amz-Date=1&")
     ):

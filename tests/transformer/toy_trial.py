@@ -29,9 +29,8 @@ class ToyTrial:
     seed, threads, folder = 1, 1, Path()
     checkpoints: dict[int, Saved] = field(default_factory=dict)
     reports: dict[int, dict[str, float]] = field(default_factory=dict)
-    calls: list[tuple[str, Any]] = field(
-        default_factory=list
-    )  # everything else that was said, in order
+    # everything else that was said, in order
+    calls: list[tuple[str, Any]] = field(default_factory=list)
     asked: int = 0  # once per step
 
     @property

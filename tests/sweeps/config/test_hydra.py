@@ -46,9 +46,8 @@ def test_every_row_is_what_hydra_composes_before_the_scale_divides(
             key: value * divisors.get(key, 1) if key in divisors else value
             for key, value in found.items()
         }
-        assert whole == schema.neutral | expected, (
-            row.name
-        )  # a key that came later is absent while it is neutral
+        # a key that came later is absent while it is neutral
+        assert whole == schema.neutral | expected, row.name
 
 
 def plan(folder: Path, *words: str) -> list[tuple[str, int, str]]:

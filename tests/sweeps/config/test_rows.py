@@ -150,11 +150,8 @@ TABLE_3: dict[str, tuple[str, dict[str, Any], float, float, float | None, str]] 
         "d_model 1024, d_ff 4096, h 16, P_drop 0.3, 300K steps",
     ),
 }
-SENTENCES, SOURCE, TARGET = (
-    2,
-    7,
-    4,
-)  # one length per side: no padding, which the counter of FLOPs would count too
+# one length per side: no padding, which the counter of FLOPs would count too
+SENTENCES, SOURCE, TARGET = (2, 7, 4)
 LENGTHS = Lengths.of(SOURCE, TARGET) * SENTENCES
 
 
@@ -264,9 +261,8 @@ def test_a_row_file_holds_only_its_difference(row: str) -> None:
     assert text.startswith("# @package _global_\n")
     assert {"row"} <= set(content) <= {"row", "model", "train"}
     written = content.get("model", {}) | content.get("train", {})
-    printed = (
-        {"n_layers": 6} if row == "big" else {}
-    )  # the paper prints this cell of big, though it is base's
+    # the paper prints this cell of big, though it is base's
+    printed = {"n_layers": 6} if row == "big" else {}
     assert written == TABLE_3[row][1] | printed
 
 

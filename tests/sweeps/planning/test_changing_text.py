@@ -40,9 +40,8 @@ def test_text_that_changes_while_rows_are_trained_changes_no_score(
         file.write(sentences(50, seed=9))
     (workplace / "dev.txt").write_text((workplace / "dev.txt").read_text().replace("\n", " h\n", 1))
     (workplace / "test.txt").unlink()
-    assert not all(
-        (trial / "provenance.json").exists() for trial in trials
-    )  # the other row comes after the change
+    # the other row comes after the change
+    assert not all((trial / "provenance.json").exists() for trial in trials)
     code, output = running.finish(timeout=600)
     assert code == 0, output
     for name in ("dev", "test"):

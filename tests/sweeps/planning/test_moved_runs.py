@@ -74,9 +74,8 @@ def test_registered_models_move_along(moved: Path, monkeypatch: pytest.MonkeyPat
     model = client.get_model_version_by_alias("small", "champion")
     assert Path(unquote(model.source.removeprefix("file://"))).is_relative_to(moved)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-    monkeypatch.setattr(
-        sys, "path", [*sys.path]
-    )  # MLflow puts the model's copy of our code first, for good
+    # MLflow puts the model's copy of our code first, for good
+    monkeypatch.setattr(sys, "path", [*sys.path])
     served = mlflow.pyfunc.load_model("models:/small@champion").predict({"text": ["a b"]})
     assert list(served) == list(mlflow.pyfunc.load_model("champion").predict({"text": ["a b"]}))
     assert unquote(client.get_run(model.run_id).info.artifact_uri).startswith(f"file://{moved}/")

@@ -20,13 +20,8 @@ from sweeps.running.opening import repair
 Damage = Callable[[Path], None]
 SHORT = [*SMALL, *TEXT, "sweep.name=synthetic-tiny", "train.steps=20", "train.checkpoint_every=10"]
 BOTH = [*SHORT, "sweep.rows=[base,e_learned_positions]"]
-LOOKED_AT = (
-    "result.json",
-    "config.yaml",
-    "provenance.json",
-    "attempts.jsonl",
-    "journal.jsonl",
-)  # by `status`
+# by `status`
+LOOKED_AT = ("result.json", "config.yaml", "provenance.json", "attempts.jsonl", "journal.jsonl")
 
 
 def cut(path: Path) -> None:

@@ -137,9 +137,8 @@ def served(model: str, uri: str, folder: Path) -> Iterator[str]:
         str(port),
     ]
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    kept = {
-        name: value for name, value in os.environ.items() if name != "PYTHONPATH"
-    }  # it brings its own code
+    # it brings its own code
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     environment = {
         **kept,
         "PATH": path,

@@ -148,9 +148,8 @@ def test_opposite_findings_share_no_mark_and_the_caption_tells_each(stated: Path
         row: next(line for line in text.splitlines() if line.startswith(f"| {row} |"))
         for row in ROWS
     }
-    marks = {
-        row: re.findall(r"(?<=\d)[▲▼▽◇⇈?]", line)[1:] for row, line in cells.items()
-    }  # those of BLEU
+    # those of BLEU
+    marks = {row: re.findall(r"(?<=\d)[▲▼▽◇⇈?]", line)[1:] for row, line in cells.items()}
     assert {row: of for row, of in marks.items() if of} == {
         **{
             "much_worse": ["▼"],

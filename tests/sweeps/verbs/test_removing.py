@@ -120,9 +120,8 @@ def test_a_dropped_row_can_be_added_again(folder: Path) -> None:
     printed(folder, "drop", "big", "--yes")
     assert in_trash(folder).count("synthetic-tiny/big-s1") == 2
     next((folder / "runs/.trash").glob("*/big-s1")).rename(folder / STUDY / "big-s1")
-    assert (
-        plan_sweep(["sweep.rows=[big]"], True, here=folder).trials[0].finished
-    )  # added without training
+    # added without training
+    assert plan_sweep(["sweep.rows=[big]"], True, here=folder).trials[0].finished
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,15 @@ def same_settings(study: Path) -> list[str]:
     return ["data=files", *values, "sweep.rows=[base]", "sweep.seeds=[1]"]
 
 
+def copy_with_this_study(trained: Path, folder: Path) -> Path:
+    """Without studies of tests before this one, from which a trial could be taken, too."""
+    shutil.copytree(trained, folder)
+    for study_file in folder.glob("runs/*/study.json"):
+        if study_file.parent.name != "copies":
+            shutil.rmtree(study_file.parent)
+    return folder
+
+
 def translations(folder: Path, trial: str) -> bytes:
     done = typed(
         folder,
@@ -33,7 +42,7 @@ def translations(folder: Path, trial: str) -> bytes:
 def test_a_taken_model_translates_as_before_without_its_source(
     trained: Path, tmp_path: Path
 ) -> None:
-    folder = Path(shutil.copytree(trained, tmp_path / "copy"))
+    folder = copy_with_this_study(trained, tmp_path / "copy")
     expected = translations(folder, "copies/base-s1")
     words = [SECOND, *same_settings(folder / "runs" / "copies")]
     plan = " ".join(printed(folder, "plan", *words).split())

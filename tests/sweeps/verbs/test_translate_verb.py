@@ -83,11 +83,8 @@ def test_the_best_n_translations_come_in_order_with_their_scores(
     for start in range(0, len(pairs), 3):
         scores = [float(score) for score, _ in pairs[start : start + 3]]
         assert scores == sorted(scores, reverse=True)
-    assert pairs[-3:] == [
-        ["0.000000", ""],
-        ["-inf", ""],
-        ["-inf", ""],
-    ]  # an empty line has one translation
+    # an empty line has one translation
+    assert pairs[-3:] == [["0.000000", ""], ["-inf", ""], ["-inf", ""]]
     assert all(re.fullmatch(r"-\d+\.\d{6}", score) for score, _ in pairs[:-3])
 
 

@@ -61,9 +61,8 @@ def driver_of(
     }
     number = given.pop("attempt", 1)
     places = str(folder), "", str(folder / "checkpoints")
-    given.setdefault(
-        "sustained_tflops", 1.0
-    )  # whether it is measured depends on what this process has imported
+    # whether it is measured depends on what this process has imported
+    given.setdefault("sustained_tflops", 1.0)
     return Driver(
         Assignment(name, str(folder), config, 1, number, *places, "k" * 64, run="r", **given), tell
     )
@@ -130,7 +129,7 @@ for step in range(1, 5):
     clock = SimpleNamespace(
         monotonic=lambda: now[0], time=time.time, process_time=time.process_time
     )
-    for module in ("attempt", "pace"):
+    for module in ("attempt_costs", "pace"):
         monkeypatch.setattr(f"sweeps.worker.{module}.time", clock)
     driver = driver_of(tmp_path, body, tell)
     driver.newest()
@@ -154,9 +153,8 @@ def test_reports_of_one_step_are_merged_and_the_later_value_counts(tmp_path: Pat
     """As a Trainer reports training and evaluation apart; again after a resume that has only to
     evaluate."""
     events = events_of(tmp_path, SPLIT)
-    reports = {
-        event.step: event.metrics for event in events if isinstance(event, Report)
-    }  # the last of each step
+    # the last of each step
+    reports = {event.step: event.metrics for event in events if isinstance(event, Report)}
     own = [
         {name: of for name, of in metrics.items() if "system/" not in name}
         for metrics in reports.values()
@@ -318,7 +316,5 @@ def test_scores_are_given_only_to_an_attempt_that_resumes_with_the_weights_that_
     assert score(2) == 9.0
     for manifest in tmp_path.glob("checkpoints/*/a1/step-4/manifest.json"):
         manifest.write_text("damaged")
-    assert [score(3), score(4)] == [
-        1.0,
-        1.0,
-    ]  # the third trains anew, and the fourth resumes with its weights
+    # the third trains anew, and the fourth resumes with its weights
+    assert [score(3), score(4)] == [1.0, 1.0]

@@ -11,8 +11,8 @@ from types import ModuleType
 
 import pytest
 
-from sweeps.worker.code_folder import ready_code
-from sweeps.worker.code_imports import enter_code, running_code
+from sweeps.worker.user_code.folder import ready_code
+from sweeps.worker.user_code.imports import enter_code, running_code
 from tracking.code import Code, code_place
 from tracking.study import STUDY_FILE
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sweeps.worker.environment import AT_START, variables
+from sweeps.worker.user_code.environment import AT_START, variables
 from tracking.code import Code
 
 READ = (

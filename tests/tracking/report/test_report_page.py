@@ -152,9 +152,8 @@ class TestInABrowser:
         assert visible(opened, "tr.row-1") == before
 
     def test_the_first_row_of_a_group_that_is_shown_has_its_letter(self, opened: Any) -> None:
-        opened.eval_on_selector(
-            "tr.row-2 .group", "cell => { cell.dataset.group = 'A'; }"
-        )  # as if of the same group
+        # as if of the same group
+        opened.eval_on_selector("tr.row-2 .group", "cell => { cell.dataset.group = 'A'; }")
         opened.uncheck("#show-0")
         assert groups_shown(opened) == ["A"]
         opened.uncheck("#show-1")

@@ -102,9 +102,8 @@ def test_a_batch_mixes_blocks_of_different_lengths(budget: int, blocks: int) -> 
     for number in (0, 2):
         assert sorted(chain(*epoch(batches, number))) == list(range(3000))
         pieces = [MIXED.target.lengths[indices].sum() for indices in epoch(batches, number)]
-        assert min(pieces) > (0.35 if blocks == 2 else 0.5) * np.mean(
-            pieces
-        )  # no batch is a remainder
+        # no batch is a remainder
+        assert min(pieces) > (0.35 if blocks == 2 else 0.5) * np.mean(pieces)
     for step in range(1, len(batches) + 1):
         micro_batches = batches.micro_batches(step, 0, 1, tokens_per_micro_batch=25_000)
         assert (

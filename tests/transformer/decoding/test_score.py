@@ -111,9 +111,8 @@ def test_the_reference_is_the_one_that_the_set_names(sets: Path, name: str, refe
 def test_a_set_that_cannot_be_fetched_is_refused_with_the_place_for_its_files(
     sets: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        base, "download_file", lambda *_, **__: sys.exit(1)
-    )  # as sacreBLEU does at a wrong checksum
+    # as sacreBLEU does at a wrong checksum
+    monkeypatch.setattr(base, "download_file", lambda *_, **__: sys.exit(1))
     with pytest.raises(
         FaultyError,
         match=rf"wmt13 cannot be fetched: .* or be in {sets}/wmt13/ as wmt13\.en-de\.src",

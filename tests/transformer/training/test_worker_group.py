@@ -103,9 +103,8 @@ def be_a_worker(
         pytest.MonkeyPatch.context() as patch,
         ToyTrial(trial, Path(), rank, 2, addresses[0]).process_group(),
     ):
-        patch.setattr(
-            parallel, "BUCKET_BYTES", 3000
-        )  # several buckets, although the model is small
+        # several buckets, although the model is small
+        patch.setattr(parallel, "BUCKET_BYTES", 3000)
         torch.save(results(worker, prepared, trial), folder / f"results-{rank}.pt")
     toy = single.again(died_after=2, rank=rank, world=2, address=addresses[1])
     work(toy)

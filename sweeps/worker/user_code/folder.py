@@ -1,7 +1,7 @@
 """The folder of a study's code as trials use it: Python files as recorded, and links to all else of
 today's folders.
 
-Processes of trials run in there (``code_imports``). What a task writes beside its files stays
+Processes of trials run in there (``imports``). What a task writes beside its files stays
 there: nothing in the user's folder is replaced or removed.
 """
 

@@ -1,20 +1,49 @@
-"""Where a worker runs and what its process prints, also the last lines of one that is gone."""
+"""The process of a worker: where it runs, what it prints and answers, and the last lines of one
+that is gone."""
 
 import os
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from queue import Empty, Queue
+from typing import TypeVar
 
 import ray
 
-from sweeps.preflight.node_facts import Packages
+from sweeps.preflight.node_facts import Packages, packages
+from sweeps.running.failures import ended_by
+from sweeps.task import RefusedError
+from sweeps.worker.calls import printable
+from sweeps.worker.events import Event, Failed, Lost
 from tracking.uri import without_password
 
 LAST_LINES = 60
 """Of the standard error of a process that died or hung: the stacks of its threads, for
 error.txt."""
+EVENTS_AHEAD = 500
+"""How many events a worker may be ahead of the sweep; then it and its peers wait."""
 MOST_BYTES = 1 << 16
 """Of one call and one stream: a worker that prints without end keeps only the newest lines."""
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A worker's answer to a poll: its events since the last one, its signs of life, and whether
+    its work is over.
+
+    ``cpu_seconds``: of its process since the work began.
+    """
+
+    events: list[Event]
+    signs: int
+    over: bool
+    cpu_seconds: float = 0.0
 
 
 class OwnStream:
@@ -84,3 +113,32 @@ class WorkerPlace:
 
     def __str__(self) -> str:
         return f"pid {self.pid} on {self.host}"
+
+
+def collect_events(events: Queue[Event | None], wait_s: float) -> list[Event]:
+    """All events within that time; sooner once the work is over, or if many have come."""
+    collected: list[Event] = []
+    deadline = time.monotonic() + wait_s
+    with suppress(Empty):
+        while len(collected) < EVENTS_AHEAD // 2:
+            event = events.get(timeout=max(0.0, deadline - time.monotonic()))
+            if event is None:
+                break
+            collected.append(event)
+    return collected
+
+
+def guarded(act: Callable[[], T]) -> T | Failed | Lost:
+    """The result of ``act``, or its error as the end of the attempt."""
+    try:
+        return act()
+    except RefusedError as error:
+        return Failed(printable(str(error.problems[0])), printable(str(error)))
+    except BaseException as error:  # nobody else would hear of it
+        return ended_by(error)
+
+
+@cache
+def own_packages() -> Packages:
+    """Once per process: it has imported these files."""
+    return packages()

@@ -18,8 +18,8 @@ from types import ModuleType
 from typing import Any
 
 from sweeps.config.tasks import ENTERED, forget_tasks
-from sweeps.worker.code_folder import CodeFolder, made_folder, remove_outdated_links
-from sweeps.worker.environment import variables
+from sweeps.worker.user_code.environment import variables
+from sweeps.worker.user_code.folder import CodeFolder, made_folder, remove_outdated_links
 from tracking.code import Code
 from tracking.provenance import OUR_CODE, ROOT
 

@@ -1,0 +1,203 @@
+"""Callbacks for Hugging Face Trainer and for Lightning. They report, save, and stop when asked.
+
+    trainer = Trainer(model, settings, callbacks=[for_trainer(trial)], ...)
+    trainer.train(resume_from_checkpoint=restored(trial, home))
+
+    trainer = lightning.Trainer(callbacks=[for_lightning(trial, every=50)], ...)
+    trainer.fit(module, resumable(loader), ckpt_path=restored(trial, home))
+
+A resumed training ends with the same weights as one that was not stopped. A framework is imported
+when its callback is made.
+"""
+
+import random
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sweeps.task import Trial
+
+LAST = "last.ckpt"
+"""Lightning's checkpoint, in the trial's folder."""
+EVALUATION = "eval_"
+"""With which Trainer begins the names of what it measures in an evaluation."""
+SPEEDS = ("_runtime", "_per_second")
+"""How names end that measure the evaluation itself."""
+
+
+def restored(trial: Trial[Any], folder: Path) -> Path | None:
+    """Write the files of the trial's newest checkpoint into ``folder``.
+
+    Returns the path from which the framework resumes; None at the start of a trial.
+    """
+    if trial.saved is None:
+        return None
+    state: dict[str, Any] = trial.saved.state
+    for name, content in state["files"].items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.tobytes())
+    return folder / str(state["resume"])
+
+
+def for_trainer(trial: Trial[Any]) -> Any:
+    """A callback of Hugging Face Trainer, which decides by itself when it logs, saves, evaluates.
+
+    The loss is reported as ``train/loss``, and what an evaluation measures as ``eval/…``. Trainer's
+    own checkpoint holds its random numbers.
+    """
+    from transformers import TrainerCallback
+
+    class TrialCallback(TrainerCallback):  # type: ignore[misc]
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            if trial.stopping():
+                control.should_log = True
+                control.should_save = True
+                control.should_training_stop = True
+
+        def on_log(self, args: Any, state: Any, control: Any, logs: Any, **_: Any) -> None:
+            metrics = _logged(logs)
+            if metrics:
+                trial.report(state.global_step, metrics)
+
+        def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            name = f"checkpoint-{state.global_step}"
+            trial.checkpoint(state.global_step, _files(Path(args.output_dir), name))
+
+    return TrialCallback()
+
+
+def for_lightning(trial: Trial[Any], every: int) -> Any:
+    """A callback of Lightning, which reports the loss and saves after ``every`` so many steps.
+
+    What the module logs by ``self.log`` is reported, too. Pass the loader through `resumable`:
+    then a training that was stopped within an epoch goes on with the next batch.
+    """
+    import lightning
+
+    class TrialCallback(lightning.Callback):
+        def __init__(self) -> None:
+            self.step = trial.saved.step if trial.saved else 0
+
+        def on_train_batch_end(
+            self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
+        ) -> None:
+            if trainer.global_step == self.step:  # gradients are accumulated
+                return
+            self.step = trainer.global_step
+            stops = trial.stopping()
+            if stops or self.step % every == 0 or self.step == trainer.max_steps:
+                trial.report(self.step, _measured(trainer, outputs))
+                trainer.save_checkpoint(trial.folder / LAST)
+                trial.checkpoint(self.step, _files(trial.folder, LAST))
+            trainer.should_stop |= stops
+
+        def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
+            if self.step and not trainer.sanity_checking:
+                trial.report(self.step, _measured(trainer))
+
+    return TrialCallback()
+
+
+class resumable:  # noqa: N801 - it reads like a function
+    """A loader that goes on with the next batch of an epoch, and with the random numbers of then.
+
+    It works for a loader that draws its order when it is iterated, such as a ``DataLoader`` with
+    ``shuffle=True``. Lightning asks it for its state by ``state_dict``.
+    """
+
+    def __init__(self, loader: Iterable[Any]) -> None:
+        self.loader = loader
+        self._begun: dict[str, Any] = {}  # the random states before the order was drawn
+        self._batches = 0  # of this epoch, so far
+        self._resumed: Mapping[str, Any] | None = None
+
+    def __len__(self) -> int:
+        return len(self.loader)  # type: ignore[arg-type]
+
+    def __iter__(self) -> Iterator[Any]:
+        resumed = self._resumed
+        self._resumed = None
+        if resumed is not None:
+            set_random_states(resumed["begun"])
+        self._begun = random_states()
+        self._batches = 0
+        batches = iter(self.loader)
+        if resumed is not None:
+            for _ in islice(batches, resumed["batches"]):
+                self._batches += 1
+            set_random_states(resumed["now"])
+        return self._counted(batches)
+
+    def _counted(self, batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            self._batches += 1
+            yield batch
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"begun": self._begun, "batches": self._batches, "now": random_states()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self._resumed = state
+
+
+def random_states() -> dict[str, Any]:
+    """The states of Python's, NumPy's and torch's random numbers, also of each GPU in use."""
+    python = random.getstate()
+    name, keys, position, has_gauss, gauss = np.random.get_state(legacy=True)
+    states: dict[str, Any] = {
+        "python": [python[0], list(python[1]), python[2]],
+        "numpy": [name, [int(key) for key in keys], int(position), int(has_gauss), float(gauss)],
+    }
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        states["torch"] = torch.get_rng_state()
+        if torch.cuda.is_initialized():
+            states["cuda"] = torch.cuda.get_rng_state_all()
+    return states
+
+
+def set_random_states(states: Mapping[str, Any]) -> None:
+    """Go on with the random numbers of `random_states`."""
+    version, internal, gauss = states["python"]
+    random.setstate((version, tuple(internal), gauss))
+    name, keys, *rest = states["numpy"]
+    np.random.set_state((name, np.array(keys, dtype=np.uint32), *rest))
+    torch = sys.modules.get("torch")
+    if torch is not None and "torch" in states:
+        torch.set_rng_state(states["torch"])
+        if "cuda" in states and torch.cuda.is_available():
+            torch.cuda.set_rng_state_all(states["cuda"])
+
+
+def _logged(logs: Mapping[str, Any]) -> dict[str, Any]:
+    """What Trainer has logged, without its own speed."""
+    metrics = {"train/loss": logs["loss"]} if "loss" in logs else {}
+    for name, value in logs.items():
+        if name.startswith(EVALUATION) and not name.endswith(SPEEDS):
+            metrics[f"eval/{name.removeprefix(EVALUATION)}"] = value
+    return metrics
+
+
+def _measured(trainer: Any, outputs: Any = None) -> dict[str, Any]:
+    """What the module has logged, and the loss of a training step."""
+    metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
+    loss = outputs.get("loss") if isinstance(outputs, Mapping) else outputs
+    if loss is not None:
+        metrics["train/loss"] = float(loss)
+    return metrics
+
+
+def _files(folder: Path, resume: str) -> dict[str, Any]:
+    """A plain state with the file or the folder ``resume`` of this folder, as bytes by path."""
+    root = folder / resume
+    paths = [path for path in root.rglob("*") if path.is_file()] if root.is_dir() else [root]
+    files = {
+        path.relative_to(folder).as_posix(): np.frombuffer(path.read_bytes(), dtype=np.uint8)
+        for path in sorted(paths)
+    }
+    return {"resume": resume, "files": files}

@@ -1,0 +1,116 @@
+"""A task from one function: its keyword parameters are the keys, and their defaults are base.
+
+@task(Metric("accuracy", better="up", set="test"))
+def spiral(trial, *, width: int = 32, lr: float = 0.01, steps: int = 400): ...
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import field, fields, make_dataclass
+from typing import Annotated, Any, get_type_hints
+
+from sweeps.schema import Seed
+from sweeps.task import Metric, Task, Trial
+
+GROUP = "args"
+"""The group of the keys: the parameter ``width`` is the key ``args.width``."""
+SEED = "seed"
+STEPS = "steps"
+KINDS = (bool, int, float, str)
+"""The types that a default stands for, where a parameter has no annotation."""
+
+
+def task(
+    *metrics: Metric, name: str | None = None, version: int = 1, **options: Any
+) -> Callable[[Callable[..., Any]], Task[Any]]:
+    """Make a task of the function below it. The function gets the trial, and the values of its keys.
+
+    ``name`` is that of the function if it is left out. A parameter ``seed`` gets the trial's seed,
+    and ``steps`` is the number of steps; a function without it counts as one step. What it returns
+    are scores: a number for the only metric, or numbers by the names of metrics. ``options`` are
+    other fields of `Task`, such as ``costs`` or ``verbs``; their functions get a configuration with
+    the group ``args``.
+
+    Raises TypeError if a parameter has no default, or no type.
+    """
+
+    def declared(function: Callable[..., Any]) -> Task[Any]:
+        arguments = _arguments(function)
+        schema = make_dataclass(function.__name__, [(GROUP, arguments)], frozen=True)
+        return Task(
+            name=name or function.__name__,
+            version=version,
+            schema=schema,
+            metrics=metrics,
+            steps=options.pop(STEPS, _steps),
+            work=_work(function, metrics),
+            base=schema(arguments()),
+            **options,
+        )
+
+    return declared
+
+
+def _arguments(function: Callable[..., Any]) -> type[Any]:
+    """A dataclass whose fields are the function's parameters after the trial, with their
+    defaults."""
+    hints = get_type_hints(function, include_extras=True)
+    parameters = list(inspect.signature(function).parameters.values())[1:]
+    keys = [
+        (parameter.name, _type(function, parameter, hints), field(default=parameter.default))
+        for parameter in parameters
+    ]
+    return make_dataclass("Arguments", keys, frozen=True)
+
+
+def _type(
+    function: Callable[..., Any], parameter: inspect.Parameter, hints: Mapping[str, Any]
+) -> Any:
+    """The parameter's annotation, or the type of its default."""
+    label = f"{function.__name__}(): parameter {parameter.name}"
+    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+        raise TypeError(f"{label} stands for any number of keys; name each key")
+    if parameter.default is parameter.empty:
+        raise TypeError(f"{label} has no default, which would be its value in base")
+    kind = hints.get(parameter.name)
+    if kind is None:
+        kind = next((kind for kind in KINDS if type(parameter.default) is kind), None)
+    if kind is None:
+        raise TypeError(f"{label} has no type; write one, such as {parameter.name}: int = 1")
+    return Annotated[kind, Seed()] if parameter.name == SEED else kind
+
+
+def _steps(config: Any) -> int:
+    """The key ``steps``, or one step."""
+    return int(getattr(config.args, STEPS, 1))
+
+
+def _work(
+    function: Callable[..., Any], metrics: tuple[Metric, ...]
+) -> Callable[[Trial[Any]], None]:
+    def work(trial: Trial[Any]) -> None:
+        arguments = trial.config.args
+        values = {key.name: getattr(arguments, key.name) for key in fields(arguments)}
+        scores = function(trial, **values)
+        if scores is not None:
+            _keep_scores(trial, metrics, scores)
+
+    return work
+
+
+def _keep_scores(trial: Trial[Any], metrics: tuple[Metric, ...], scores: Any) -> None:
+    """Keep what the function has returned, each metric on its set. Raises TypeError."""
+    names = [metric.name for metric in metrics]
+    if not isinstance(scores, Mapping):
+        if len(names) != 1:
+            raise TypeError(f"return numbers by name: {', '.join(names)}")
+        scores = {names[0]: scores}
+    unknown = sorted(set(scores) - set(names))
+    if unknown:
+        raise TypeError(f"{unknown[0]} is no metric of the task, which has {', '.join(names)}")
+    by_set: dict[str, dict[str, Any]] = {}
+    for metric in metrics:
+        if metric.name in scores:
+            by_set.setdefault(metric.set, {})[metric.name] = scores[metric.name]
+    for set_name, values in by_set.items():
+        trial.evaluated(set_name, values)

@@ -1,0 +1,131 @@
+"""A function as a task: a folder with one Python file, and no YAML."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typed import printed, refusal, typed
+
+SPIRAL = """\
+from allelse import Metric, task
+
+
+@task(Metric("accuracy", better="up", set="test"))
+def spiral(trial, *, width: int = 32, layers=2, lr: float = 0.5, name: str = "x", steps: int = 4):
+    for step in range(1, steps + 1):
+        trial.report(step, {"train/loss": lr / step})
+    return 1 / width + trial.seed
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "spiral.py").write_text(SPIRAL)
+    return tmp_path
+
+
+def plan_of(folder: Path, *words: str) -> list[dict[str, object]]:
+    return list(json.loads(printed(folder, "plan", *words, "--json")))
+
+
+def result_of(folder: Path, trial: str) -> dict[str, Any]:
+    return dict(json.loads((folder / "runs" / trial / "result.json").read_text("utf-8")))
+
+
+def test_its_parameters_are_keys_and_their_defaults_are_base(folder: Path) -> None:
+    values = {"width": 32, "layers": 2, "lr": 0.5, "name": "x", "steps": 4}
+    assert yaml.safe_load(printed(folder, "config", "row=base"))["args"] == values
+
+
+def test_rows_are_varied_by_the_names_of_parameters(folder: Path) -> None:
+    by_name = plan_of(folder, "task=spiral", "sweep.vary={width: [8], layers: [1]}", "lr=0.25")
+    by_key = plan_of(folder, "sweep.vary={args.width: [8], args.layers: [1]}", "args.lr=0.25")
+    assert [line["row"] for line in by_name] == ["base", "width_8", "layers_1"]
+    assert [line["key"] for line in by_name] == [line["key"] for line in by_key]
+
+
+def test_what_it_returns_are_its_scores(folder: Path) -> None:
+    assert typed(folder, "train", "sweep.seeds=[3]", "width=4", "tracking=off").exit_code == 0
+    result = result_of(folder, "spiral-full/base-s3")
+    assert result["scores"]["test"]["accuracy"] == 3.25
+    assert result["step"] == 4
+
+
+def test_a_row_of_a_file_sets_its_group(folder: Path) -> None:
+    rows = folder / "conf/task/spiral/row"
+    rows.mkdir(parents=True)
+    text = "# @package _global_\nrow: {group: A, change: thin}\nargs: {width: 2}\n"
+    (rows / "thin.yaml").write_text(text)
+    (line,) = plan_of(folder, "task=spiral", "sweep.rows=[thin]")
+    (varied,) = plan_of(folder, "task=spiral", "sweep.vary={width: [2]}", "sweep.rows=[width_2]")
+    assert (line["row"], line["key"]) == ("thin", varied["key"])
+
+
+def test_the_full_form_of_the_same_keys_has_the_same_trials(folder: Path) -> None:
+    """A function grows into a task with a schema, and its study goes on."""
+    before = plan_of(folder, "task=spiral", "sweep.vary={width: [8]}")
+    (folder / "spiral.py").write_text("""\
+from dataclasses import dataclass
+
+from allelse import Metric, Task
+
+
+@dataclass(frozen=True)
+class Arguments:
+    width: int
+    layers: int
+    lr: float
+    name: str
+    steps: int
+
+
+@dataclass(frozen=True)
+class Config:
+    args: Arguments
+
+
+task = Task("spiral", version=1, schema=Config, metrics=(Metric("accuracy", better="up", set="test"),),
+    steps=lambda config: config.args.steps, work=lambda trial: None,
+    base=Config(Arguments(32, 2, 0.5, "x", 4)))
+""")
+    sys.modules.pop("spiral")
+    after = plan_of(folder, "task=spiral", "sweep.vary={width: [8]}")
+    assert [line["key"] for line in after] == [line["key"] for line in before]
+
+
+def test_a_parameter_named_seed_gets_the_trials_seed(folder: Path) -> None:
+    source = SPIRAL.replace("lr: float", "seed: int = 1, lr: float")
+    (folder / "spiral.py").write_text(source.replace("trial.seed", "seed"))
+    assert typed(folder, "train", "seed=5", "width=4", "tracking=off").exit_code == 0
+    assert result_of(folder, "spiral-full/base-s5")["scores"]["test"]["accuracy"] == 5.25
+
+
+@pytest.mark.parametrize(
+    ("parameters", "reason"),
+    [
+        ("width", "parameter width has no default, which would be its value in base"),
+        ("width=None", "parameter width has no type; write one, such as width: int = 1"),
+        ("**rest", "parameter rest stands for any number of keys"),
+    ],
+)
+def test_a_parameter_that_is_no_key_is_refused(folder: Path, parameters: str, reason: str) -> None:
+    between = "" if parameters.startswith("*") else "*, "
+    text = SPIRAL[: SPIRAL.index("def ")] + f"def spiral(trial, {between}{parameters}):\n    pass\n"
+    (folder / "spiral.py").write_text(text)
+    said = refusal(folder, "plan", "task=spiral")
+    assert "task (spiral.py:4)" in said
+    assert reason in said
+
+
+def test_a_wrong_key_is_refused_with_the_nearest_one(folder: Path) -> None:
+    assert "did you mean args.width?" in refusal(folder, "plan", "task=spiral", "widht=3")
+
+
+def test_a_score_without_a_metric_fails_the_trial_by_its_name(folder: Path) -> None:
+    text = SPIRAL.replace("return 1 / width + trial.seed", 'return {"acuracy": 1}')
+    (folder / "spiral.py").write_text(text)
+    said = typed(folder, "train", "tracking=off").output
+    assert "acuracy is no metric of the task, which has accuracy" in " ".join(said.split())

@@ -1,0 +1,161 @@
+"""`allelse.callbacks` with the real Trainer and the real Lightning: killed within an epoch of an
+ordinary loader, a trial ends with the weights of one that was not."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from allelse_in_folder import ALLELSE
+from studies import lines
+
+LIGHTNING = """\
+import lightning
+import torch
+from torch.nn import functional
+
+from allelse import Metric, task
+from allelse.callbacks import for_lightning, restored, resumable
+
+QUIET = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary")
+
+
+class Classifier(lightning.LightningModule):
+    def __init__(self, width):
+        super().__init__()
+        hidden = torch.nn.Sequential(torch.nn.Linear(2, width), torch.nn.ReLU())
+        self.net = torch.nn.Sequential(hidden, torch.nn.Dropout(0.1), torch.nn.Linear(width, 2))
+
+    def training_step(self, batch):
+        points, labels = batch
+        loss = functional.cross_entropy(self.net(points), labels)
+        self.log("loss", loss)
+        return loss
+
+    def configure_optimizers(self):
+        return torch.optim.Adam(self.parameters(), lr=0.01)
+
+
+@task(Metric("total", better="up", set="test", decimals=12))
+def run(trial, *, width: int = 8, steps: int = 40):
+    torch.manual_seed(trial.seed)
+    points = torch.randn(100, 2, generator=torch.Generator().manual_seed(0))
+    data = torch.utils.data.TensorDataset(points, (points[:, 0] > 0).long())
+    loader = torch.utils.data.DataLoader(data, batch_size=10, shuffle=True)
+    module = Classifier(width)
+    callback = for_lightning(trial, every=6)
+    trainer = lightning.Trainer(max_steps=steps, callbacks=[callback], **dict.fromkeys(QUIET, False))
+    checkpoint = restored(trial, trial.folder)
+    trainer.fit(module, LOADER(loader), ckpt_path=checkpoint, weights_only=True)
+    if trainer.global_step == steps:
+        return sum(values.double().abs().sum().item() for values in module.parameters())
+"""
+TRAINER = """\
+import torch
+from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
+
+from allelse import Metric, task
+from allelse.callbacks import for_trainer, restored
+
+OFTEN = {"logging_steps": 6, "save_steps": 6, "eval_strategy": "steps", "eval_steps": 6}
+QUIET = {"save_total_limit": 1, "report_to": "none", "disable_tqdm": True}
+
+
+def sentences(number, seed):
+    tokens = torch.randint(20, (number, 8), generator=torch.Generator().manual_seed(seed))
+    return [{"input_ids": row, "labels": int(row[0] < 10)} for row in tokens]
+
+
+@task(Metric("total", better="up", set="test", decimals=12))
+def run(trial, *, width: int = 8, steps: int = 40):
+    torch.manual_seed(trial.seed)
+    sizes = {"hidden_size": width, "num_hidden_layers": 1, "num_attention_heads": 2}
+    model = BertForSequenceClassification(BertConfig(vocab_size=20, intermediate_size=16, **sizes))
+    home = trial.folder / "trainer"
+    settings = TrainingArguments(str(home), seed=trial.seed, max_steps=steps, **OFTEN, **QUIET)
+    data = {"train_dataset": sentences(100, seed=0), "eval_dataset": sentences(10, seed=2)}
+    trainer = Trainer(model, settings, callbacks=[for_trainer(trial)], **data)
+    trainer.train(resume_from_checkpoint=restored(trial, home))
+    if trainer.state.global_step == steps:
+        return sum(values.double().abs().sum().item() for values in model.parameters())
+"""
+KILLED = """\
+import os
+import signal
+from dataclasses import replace
+
+import run as module
+
+
+class Killed:
+    # the process dies at the call of this step, once
+    def __init__(self, trial):
+        self.trial, self.step = trial, trial.saved.step if trial.saved else 0
+
+    def __getattr__(self, name):
+        return getattr(self.trial, name)
+
+    def stopping(self):
+        self.step += 1
+        if self.step == 17 and not os.path.exists("killed"):
+            open("killed", "w").close()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return self.trial.stopping()
+
+
+task = replace(module.run, work=lambda trial: module.run.work(Killed(trial)))
+"""
+SOURCES = {"Lightning": LIGHTNING.replace("LOADER", "resumable"), "Trainer": TRAINER}
+
+
+def trained(folder: Path, name: str, study: str) -> int:
+    command = [str(ALLELSE), "train", f"task={name}", f"sweep.name={study}", "tracking=off"]
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, check=False
+    ).returncode
+
+
+def total(folder: Path, study: str) -> float:
+    """Of the absolute values of all weights."""
+    result = json.loads((folder / "runs" / study / "base-s1" / "result.json").read_text("utf-8"))
+    return float(result["scores"]["test"]["total"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("framework", SOURCES)
+def test_a_killed_training_ends_with_the_same_weights(tmp_path: Path, framework: str) -> None:
+    (tmp_path / "run.py").write_text(SOURCES[framework])
+    (tmp_path / "killed_once.py").write_text(KILLED)
+    assert trained(tmp_path, "run", "whole") == 0
+    assert trained(tmp_path, "killed_once", "killed") == -signal.SIGKILL
+    assert trained(tmp_path, "killed_once", "killed") == 0
+    assert total(tmp_path, "killed") == total(tmp_path, "whole")
+    journal = lines(tmp_path / "runs" / "killed" / "base-s1" / "journal.jsonl")
+    assert [line["step"] for line in journal] == [6, 12, 18, 24, 30, 36, 40]
+    evaluated = "eval/loss" if framework == "Trainer" else "loss"
+    assert all({"train/loss", evaluated} <= line["metrics"].keys() for line in journal[:-1])
+
+
+@pytest.mark.slow
+def test_without_the_loader_that_resumes_lightning_begins_the_epoch_again(tmp_path: Path) -> None:
+    (tmp_path / "run.py").write_text(LIGHTNING.replace("LOADER", ""))
+    (tmp_path / "killed_once.py").write_text(KILLED)
+    assert trained(tmp_path, "run", "whole") == 0
+    trained(tmp_path, "killed_once", "killed")
+    assert trained(tmp_path, "killed_once", "killed") == 0
+    assert total(tmp_path, "killed") != total(tmp_path, "whole")
+
+
+def test_the_callbacks_import_no_framework() -> None:
+    program = (
+        "import sys, allelse.callbacks; print({'torch', 'transformers', "
+        "'lightning'} & {*sys.modules})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "set()"
