@@ -53,6 +53,7 @@ DECIDING = {
     "precision": "bf16",
 }
 ADAM = {"adam_beta1": 0.9, "adam_beta2": 0.98, "adam_epsilon": 1e-9}
+LIMIT = {"longest": None}
 OBSERVING: dict[str, int | None] = {
     "log_every": 100,
     "evaluate_every": 5000,
@@ -158,7 +159,7 @@ LENGTHS = Lengths.of(SOURCE, TARGET) * SENTENCES
 def test_base_is_frozen() -> None:
     base = composed("base", "paper").settings
     assert asdict(base.trial.model) == {**MODEL, **LATER}
-    assert asdict(base.trial.train) == {**DECIDING, **ADAM, **OBSERVING, "seed": 1}
+    assert asdict(base.trial.train) == {**DECIDING, **ADAM, **LIMIT, **OBSERVING, "seed": 1}
     assert asdict(base.trial.decode) == DECODE
 
 
@@ -177,7 +178,7 @@ def test_a_row_has_the_values_and_figures_that_the_paper_prints(row: str) -> Non
     model = {name: printed.get(name, value) for name, value in {**MODEL, **LATER}.items()}
     train = {
         name: printed.get(name, value)
-        for name, value in {**DECIDING, **ADAM, **OBSERVING, "seed": 1}.items()
+        for name, value in {**DECIDING, **ADAM, **LIMIT, **OBSERVING, "seed": 1}.items()
     }
     assert (
         asdict(settings.trial.model),

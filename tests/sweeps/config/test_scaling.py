@@ -31,6 +31,7 @@ WORDS: dict[str, Any] = {
     "data.source": "fr",
     "data.target": "fr",
     "data.mirror": "elsewhere",
+    "train.longest": 100,
     "train.tokens_per_micro_batch": 700,
     "train.adam_beta1": 0.8,
     "train.adam_beta2": 0.9,
