@@ -30,6 +30,7 @@ def rows(sweep: str) -> dict[str, TrialConfig]:
     return {row.name: row.settings.trial for row in composition.rows}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sweep", ["table1", "scores"])
 def test_every_row_trains_and_is_scored_alike_with_and_without_a_stop(
     sweep: str, prepared: Prepared
