@@ -1,11 +1,9 @@
-"""A task: what a user brings to be swept. This file is the whole public interface;
-``docs/your-own.md`` is its guide.
+"""The public interface of tasks. ``docs/your-own.md`` is the guide.
 
-    task = Task("digits", version=1, schema=Config, metrics=(Metric("accuracy", better="up",
-    set="test"),), work=train)
+    task = Task("digits", version=1, schema=Config, metrics=(Metric("accuracy", set="test"),),
+                steps=lambda config: config.train.steps, work=train)
 
-Besides the standard library it needs nothing. ``INTERFACE`` rises when a task that works would no
-longer do so.
+It imports the standard library only. ``INTERFACE`` is bumped on breaking changes.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -37,19 +35,21 @@ Config = TypeVar("Config")
 Config_co = TypeVar("Config_co", covariant=True)
 
 Numbers = Mapping[str, Any]
-"""Numbers by name: whatever ``float()`` takes. Among scores, what a metric names as its
-``signature`` and ``within`` may be text."""
+"""Numbers by name: anything that ``float()`` accepts. In scores, the values that a metric's
+``signature`` and ``within`` name may be text."""
 Texts = Mapping[str, str]
-"""Texts to keep, by their paths in the trial's folder, each in a folder of its own:
-``texts/test.txt``."""
+"""Texts to keep, by path in the trial's folder, such as ``texts/test.txt``. Each path has a
+folder."""
 NO_TEXTS: Texts = MappingProxyType({})
 Told = Callable[[str, float | None], None]
-"""Called with what is being done, and the share of it that is done; None if that is unknown."""
+"""A callback for progress: what is being done, and the share done from 0 to 1, or None if
+unknown."""
 
 
 @dataclass(frozen=True)
 class Saved:
-    """The state after ``step``: all that training needs to go on as if it had not stopped."""
+    """The state after ``step``: everything that training needs to continue. Its tensors are on the
+    CPU."""
 
     step: int
     state: Any
@@ -57,10 +57,10 @@ class Saved:
 
 @dataclass(frozen=True)
 class Keep:
-    """Which checkpoints stay: the ``newest`` ones, the one with the lowest score, and those of
-    ``steps``.
+    """Which checkpoints to keep: the ``newest`` ones, the one with the lowest score if ``best``,
+    and those of ``steps``.
 
-    ``steps`` must follow from keys that decide or score, never from keys that only observe.
+    Compute ``steps`` from keys that decide or score, never from keys that only observe.
     """
 
     newest: int = 2
@@ -70,7 +70,7 @@ class Keep:
 
 @dataclass(frozen=True)
 class Costs:
-    """What a training costs. None means unknown."""
+    """What training costs. None means unknown, and tables say so."""
 
     params: int | None = None
     flops: float | None = None
@@ -79,11 +79,10 @@ class Costs:
 
 @dataclass(frozen=True)
 class PrecisionChoice(Generic[Config]):
-    """Which key sets the precision, and how long training takes in each: a plan says which is
-    faster on this machine.
+    """The key that sets the precision, and a function that times each precision on this machine.
 
-    ``seconds`` gives seconds by precision, for some work of the configuration's sizes on one CPU
-    thread. It is called once per machine and sizes, and measures in under a second.
+    ``seconds`` returns seconds per precision for some work of the configuration's sizes on one CPU
+    thread. ``allelse plan`` calls it once per machine and sizes. It should take under a second.
     """
 
     key: str
@@ -91,136 +90,148 @@ class PrecisionChoice(Generic[Config]):
 
 
 class Trial(Protocol[Config_co]):
-    """One attempt at a trial, as its work sees it on one worker. What workers other than rank zero
-    say is ignored.
+    """What ``work`` gets: one attempt at a trial, on one worker.
 
-    Each call is a sign of life: a trial that makes none for ``sweep.stall_minutes`` counts as
-    hanging.
+    Only rank zero's reports, checkpoints and scores count. Each call is a sign of life. If a trial
+    makes no call for ``sweep.stall_minutes``, the sweep restarts it from its last checkpoint.
+
+    When ``work`` returns, the trial is finished if it has every score of the table; otherwise it
+    fails. If it was asked to stop before its last step, it stays unfinished, and the next sweep
+    resumes it.
     """
 
     @property
     def config(self) -> Config_co:
-        """The trial's configuration. Where training ended early and only scoring is left, the key
-        that names its steps has the step at which it ended."""
+        """The trial's configuration. If training ended early and only scoring is left, ``steps``
+        of it returns the step at which training ended."""
 
     @property
     def seed(self) -> int:
-        """Set every random generator from it."""
+        """The trial's seed. Seed every random generator with it."""
 
     @property
     def rank(self) -> int:
-        """This worker's number, from 0."""
+        """This worker's number, starting at 0."""
 
     @property
     def world(self) -> int:
-        """How many workers the trial has."""
+        """The number of workers of this trial."""
 
     @property
     def threads(self) -> int:
-        """CPU threads of this worker."""
+        """The number of CPU threads for this worker."""
 
     @property
     def data(self) -> Path:
-        """The folder of the prepared data; without ``prepare`` it is ``paths.data``."""
+        """The folder of the prepared data, or ``paths.data`` if the task has no ``prepare``."""
 
     @property
     def folder(self) -> Path:
-        """For the trial's own files on this machine, which outlive its attempts. A trial that only
-        scores begins with a copy of what training has left there."""
+        """A folder for the trial's own files on this machine. It outlives the attempt. A trial
+        that only scores starts with a copy of what training left there."""
 
     @property
     def saved(self) -> Saved | None:
-        """The newest whole checkpoint, the same bytes on every worker; None at the start."""
+        """The newest complete checkpoint, the same on every worker, or None at the start."""
 
     @property
     def scored(self) -> Mapping[str, Numbers]:
-        """The sets that these weights and settings have scores for already."""
+        """Scores by set that already exist for these weights and settings."""
 
     @property
     def kept_steps(self) -> Collection[int]:
-        """The steps whose checkpoints stay: those of ``keep``, and of rows that score these
-        weights. Save each."""
+        """The steps to save a checkpoint after: those of ``keep``, and those that other rows
+        average."""
 
     def report(self, step: int, metrics: Numbers) -> None:
-        """Keep the metrics after ``step``. Reports of one step are merged; the later value of a
-        metric counts."""
+        """Record metrics after ``step``, such as ``{"train/loss": 0.3}``.
+
+        Reports of the same step are merged; a later value replaces an earlier one. Name scores that
+        you measure while training by set and metric: ``dev/accuracy``.
+        """
 
     def checkpoint(self, step: int, state: Any, score: float | None = None) -> None:
-        """Save the state after ``step``: copied now, written while training goes on.
+        """Save the state after ``step``. It is copied now, and written while training goes on.
 
-        The best is the one with the lowest ``score``. Raises StateError for a state that is not
-        plain, unless the task has ``save`` and ``load``; training then waits for them.
+        A plain state consists of dicts, lists, tuples, numbers, strings, tensors and arrays. It
+        comes back as it was. For other states give the task ``save`` and ``load``; training waits
+        for them. The checkpoint with the lowest ``score`` is the best one. Raises StateError for a
+        state that is not plain.
         """
 
     def evaluated(
         self, on: str, scores: Numbers, texts: Texts = NO_TEXTS, samples: Iterable[Numbers] = ()
     ) -> None:
-        """Keep the scores of the set ``on``. ``samples``: of each sample, the numbers that metrics
-        follow from."""
+        """Keep the scores of the set ``on``, and texts such as outputs.
+
+        ``samples`` holds one mapping per sample with the numbers that ``Metric.from_counts`` names.
+        `allelse compare` then tests differences over samples. Every trial must have the same
+        samples in the same order, and at least 20.
+        """
 
     def notice(self, text: str) -> None:
-        """Show a line to the user."""
+        """Show the user one line."""
 
     def about(self, entries: Mapping[str, Any]) -> None:
-        """Add plain entries to the trial's provenance.json."""
+        """Add entries to the trial's ``provenance.json``: strings, numbers, lists, dicts."""
 
     def spent(self, costs: Costs) -> None:
-        """Replace the costs that were computed before training."""
+        """Replace the costs that the task computed before training."""
 
     def stopping(self, *, alone: bool = False) -> bool:
-        """Whether to stop: save, and return. Ask once per step on every worker; all get one answer.
+        """Whether to save and return. Ask once per step on every worker; all get the same answer.
 
-        They agree by torch.distributed, so it may come a step late. ``alone``: this worker's own
-        answer, at any time.
+        The workers agree by torch.distributed, so the answer may come a step late. With ``alone``
+        this worker answers for itself, at any time.
         """
 
     def states(self, steps: Sequence[int]) -> Iterator[Saved]:
-        """The saved states of these steps, one by one. Call it on every worker. Raises
-        MissingStepError."""
+        """The saved states of these steps, one at a time, for example to average them. Call it on
+        every worker. Raises MissingStepError."""
 
     def process_group(self, backend: str | None = None) -> AbstractContextManager[None]:
-        """Join the workers by torch.distributed: by NCCL if each has a GPU, else by gloo. One
-        worker joins nothing."""
+        """Connect the workers by torch.distributed, with NCCL if each has a GPU, else gloo. With
+        one worker it does nothing."""
 
 
 class DivergedError(ArithmeticError):
-    """Training or scoring found no finite number at this step: work may raise it, and the trial
-    ends as diverged."""
+    """Raise it in ``work`` when a number at this step is not finite: the trial ends as diverged."""
 
     def __init__(self, why: str, step: int) -> None:
         super().__init__(why, step)
-        self.why, self.step = why, step
+        self.why = why
+        self.step = step
 
     def __str__(self) -> str:
         return self.why
 
 
 class StateError(TypeError):
-    """A state that cannot be saved, or one that does not fit."""
+    """A state that can't be saved, or a checkpoint that doesn't fit the code."""
 
 
 class MissingStepError(LookupError):
-    """No whole checkpoint of a step; the message names those that are there."""
+    """A step has no complete checkpoint. The message lists the steps that have one."""
 
 
 class Trained(Protocol[Config_co]):
-    """A finished trial, as a verb of its task sees it."""
+    """A finished trial, as a verb of its task gets it."""
 
     @property
     def name(self) -> str:
-        """Of the study and the trial: ``synthetic-tiny/base-s1``."""
+        """The study and the trial: ``synthetic-tiny/base-s1``."""
 
     @property
     def config(self) -> Config_co:
-        """Its configuration, with the settings that were typed."""
+        """The configuration, with the settings from the command line."""
 
     @property
     def step(self) -> int:
-        """The step at which training ended; for a checkpoint that was named, its own."""
+        """The step at which training ended, or the step of the checkpoint on the command line."""
 
     @property
     def data(self) -> Path:
-        """The folder of its prepared data, prepared again if it is gone. Raises RefusedError."""
+        """The folder of the prepared data. Prepares it again if it is gone. Raises RefusedError."""
 
     @property
     def folder(self) -> Path:
@@ -228,122 +239,124 @@ class Trained(Protocol[Config_co]):
 
     @property
     def scored(self) -> Mapping[str, Numbers]:
-        """Scores by set that the folder holds for these weights and settings."""
+        """Scores by set that the folder has for these weights and settings."""
 
     @property
     def provenance(self) -> Mapping[str, Any]:
-        """How the trial came about: provenance.json, with key, seed and costs of a finished one."""
+        """The content of ``provenance.json``, with the trial's key, seed and costs."""
 
     def configured(self, config: Any) -> "Trained[Config_co]":
-        """The same with other settings that only score: ``scored`` and ``evaluated`` are then about
-        those.
+        """The same trial with other scoring settings, which ``scored`` and ``evaluated`` then use.
 
-        Raises RefusedError for conflicts between keys.
+        Raises RefusedError if keys conflict.
         """
 
     def states(self, steps: Sequence[int] = ()) -> Iterator[Saved]:
-        """The saved states of these steps, or that of the last step. Raises RefusedError for one
-        that is missing."""
+        """The saved states of these steps, one at a time; by default that of the last step. Raises
+        RefusedError if one is missing."""
 
     def evaluated(
         self, on: str, scores: Numbers, texts: Texts = NO_TEXTS, samples: Iterable[Numbers] = ()
     ) -> None:
-        """Keep the scores of a set, beside those that the trial has. Raises RefusedError while a
-        sweep runs it."""
+        """Add scores of a set to the trial. Raises RefusedError while a sweep runs the trial."""
 
     def kept(self, text: str) -> Path:
-        """Where ``evaluated`` keeps a text; settings other than the trial's own are part of the
-        file's name."""
+        """The path where ``evaluated`` keeps a text. Its name contains settings that differ from the
+        trial's own."""
 
     def register(self, model: Path, name: str) -> str:
-        """Register an MLflow model in the trial's run, under ``NAME`` or ``NAME@ALIAS``; its
-        README.md is shown there.
+        """Register an MLflow model in the trial's run as ``NAME`` or ``NAME@ALIAS``.
 
-        Returns the command that serves it. Raises RefusedError.
+        MLflow shows the model's README.md. Returns the command that serves the model. Raises
+        RefusedError.
         """
 
 
 class Typed(dict[str, Any]):
-    """The settings that were typed after a verb's names, by dotted key: a parameter of this type
-    gets them.
+    """The settings from a verb's command line, by dotted key. A parameter of this type gets them.
 
-    A ``Trained`` has them in its ``config`` already; another folder has not.
+    ``Trained.config`` includes them already; the path of another folder doesn't.
     """
 
 
 @dataclass(frozen=True, eq=False)
 class Task(Generic[Config]):
-    """``schema`` is a frozen dataclass of groups, each a frozen dataclass of keys: ``model.width``.
+    """What you bring to a sweep. The first six fields are required.
 
-    Functions of the configuration must be quick and deterministic: each plan calls them. The trial
-    key holds ``name`` and ``version``; raise the version when the same configuration trains to
-    another result.
+    Functions of the configuration must be fast and deterministic, because each plan calls them.
     """
 
     name: str
+    """Part of trial keys, file names and study names. The module may have another name."""
     version: int
+    """Part of trial keys. Raise it when the same configuration would train to another result."""
     schema: type[Config]
+    """A frozen dataclass of groups, each a frozen dataclass of keys, such as ``model.width``.
+
+    No group may be named ``row``, ``scale``, ``cluster``, ``sweep``, ``tracking`` or ``paths``.
+    """
     metrics: tuple[Metric, ...]
+    """The metrics. The first one in the table is the headline."""
     steps: Callable[[Config], int]
+    """The number of training steps."""
     work: Callable[[Trial[Config]], None]
-    """Trains and scores one trial; torch and the like are best imported inside."""
+    """Trains and scores one trial. Import torch and other large packages inside."""
     base: Config | None = None
-    """The values of base. Without it they are read from ``conf/task/NAME/base.yaml``."""
+    """The values of base. Without them, ``conf/task/NAME/base.yaml`` has the values."""
     problems: Callable[[Config], Iterable[Problem]] = lambda *_: ()
-    """Conflicts between keys that are each valid alone."""
+    """One ``Problem`` per conflict between keys that are valid by themselves."""
     cautions: Callable[[Config, Path], Iterable[str]] = lambda *_: ()
-    """What is valid but probably unintended, in one line each; the path is that of the prepared
-    data, if any."""
+    """One line per setting that is valid but probably not what the user wants. The path is the
+    prepared data, if any."""
     data_problems: Callable[[Config, Path | None], Iterable[Problem]] = lambda *_: ()
-    """What is wrong with the data for this configuration, from the folder of prepared data; None
-    while it is not prepared yet: then as far as a few seconds show."""
+    """One ``Problem`` per fault of the data for this configuration. The path is the prepared data,
+    or None before preparation; then take a few seconds at most."""
     title: Callable[[Config], str | None] = lambda _: None
-    """The beginning of a study's default name; None for the task's name."""
+    """How a study's default name begins, or None for the task's name."""
     words: Callable[[Mapping[str, Any]], str] | None = None
-    """A row's changed values in words; by default each with its symbol."""
+    """Describes a row's changed values. By default each value follows its symbol."""
     costs: Callable[[Config], Costs] = lambda _: Costs()
+    """The costs of training, before it starts."""
     precision: Callable[[Config], str] = lambda _: "fp32"
-    """Of matrix products: fp32, tf32, bf16 or fp16. What the device sustains is measured with it,
-    and a plan's hours come only from trials that have the same."""
+    """The precision of matrix products: fp32, tf32, bf16 or fp16. A device's rate is measured with
+    it, and a plan estimates hours from trials with the same precision."""
     precision_choice: PrecisionChoice[Config] | None = None
-    """For a task whose precision is a key: then `allelse plan` and `allelse doctor` say if another
-    one is faster."""
+    """For a task with a precision key. `allelse plan` and `allelse doctor` then say if another
+    precision is faster."""
     memory: Callable[[Config, str], float | None] = lambda *_: None
-    """Bytes that one worker holds while it trains on a "cpu", or of its GPU for "cuda"; None if a
-    formula cannot tell. Measured memory takes its place."""
+    """The bytes that one worker needs while it trains: of memory for "cpu", of its GPU for "cuda".
+    None if you have no formula. Measured memory replaces it."""
     costs_note: str = ""
-    """How the costs before training come about, below a plan that has any; by default which of them
-    are computed."""
+    """A line below the plan that explains its costs. By default it says which of them are
+    computed."""
     keep: Callable[[Config], Keep] = lambda _: Keep()
-    """Which checkpoints stay."""
+    """Which checkpoints to keep."""
     fingerprint: Callable[[Config], str] = lambda _: ""
-    """Identifies the data, without reading it where possible: two trials with one fingerprint share
-    prepared data."""
+    """Text that identifies the data, if possible without reading it. Trials with the same
+    fingerprint share prepared data."""
     prepare: Callable[[Sequence[Config], Path, Told], None] | None = None
-    """Fills an empty folder with the prepared data of all configurations of one fingerprint, once.
-    Raises RefusedError for data that they cannot use."""
+    """Fills an empty folder with the prepared data of all configurations that share a fingerprint.
+    It runs once per fingerprint and version of your code. Raises RefusedError for unusable data."""
     texts: Callable[[Path, str], Mapping[str, Sequence[str]]] | None = None
-    """The texts of a set's samples, such as sources and references, from the folder of prepared
-    data; {} if there are none. `allelse compare` shows them."""
+    """The texts of a set's samples by kind, such as sources and references, from the folder of
+    prepared data. {} if there are none. `allelse compare` shows them."""
     resolved: Callable[[Config, Path], Config] = lambda config, _: config
-    """The configuration with local paths made absolute from the folder where the command was
-    typed."""
+    """The configuration with absolute paths. The path is the folder of the command."""
     save: Callable[[Any, Path], None] | None = None
-    """Writes a state that is not plain into an empty folder."""
+    """Writes a state that is not plain into an empty folder. Several files are fine."""
     load: Callable[[Path], Any] | None = None
-    """Reads what ``save`` wrote."""
+    """Reads the files that ``save`` wrote. The folder is removed after it returns."""
     diverged: Callable[[Config, Numbers], bool] = lambda *_: False
-    """Whether training diverged, by a rule that is declared before it, from the scores after it by
-    ``set/metric``. A score of the table that is not finite, and ``DivergedError``, always mean so.
-    Such a trial is not retried."""
+    """Whether training diverged, judged by its scores, by ``set/metric``. A score of the table that
+    is not finite and ``DivergedError`` always count. A trial that diverged isn't retried."""
     early_stop: bool = False
-    """Whether a trial may end before its last step and still be finished."""
+    """Whether a trial may end before its last step without a mark in the table."""
     watched: Mapping[str, str] = field(default_factory=lambda: {"train/loss": "loss"})
-    """Reported metrics that the live table shows, with their headings."""
+    """The reported metrics in the live table, with their headings."""
     verbs: tuple[Callable[..., Any], ...] = ()
-    """Commands of the task: Typer functions whose first parameter is a ``Trained``, or a sequence
-    of them. With ``Trained | Path`` it may also be a folder that is no trial, such as one that
-    another verb wrote. A returned int is the exit code; a returned text is the next command, which
-    is shown."""
+    """Commands for finished trials: Typer functions whose first parameter is a ``Trained`` or a
+    ``Sequence[Trained]``. ``Trained | Path`` also accepts a folder that isn't a trial, such as one
+    that another verb wrote. A returned int is the exit code. A returned string is shown as the next
+    command."""
     card: Card | None = None
-    """What files and tables know of the task, where it is more than follows from this."""
+    """Details for files and tables that don't follow from the other fields."""

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 WRITTEN = re.compile(
-    r"Write `(conf/[^`]+|\w+\.py)`[^\n]*\n\n```(?:yaml|python)\n(.*?)```", re.DOTALL
+    r"[Ww]rite `(conf/[^`]+|\w+\.py)`[^\n]*\n\n```(?:yaml|python)\n(.*?)```", re.DOTALL
 )
 """A file's path and its content."""
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "your-own.md"

@@ -141,6 +141,21 @@ def test_a_killed_training_ends_with_the_same_weights(tmp_path: Path, framework:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("framework", SOURCES)
+def test_a_training_stopped_by_ctrl_c_ends_with_the_same_weights(
+    tmp_path: Path, framework: str
+) -> None:
+    (tmp_path / "run.py").write_text(SOURCES[framework])
+    (tmp_path / "stopped_once.py").write_text(KILLED.replace("SIGKILL", "SIGINT"))
+    assert trained(tmp_path, "run", "whole") == 0
+    assert trained(tmp_path, "stopped_once", "stopped") == 130
+    assert trained(tmp_path, "stopped_once", "stopped") == 0
+    assert total(tmp_path, "stopped") == total(tmp_path, "whole")
+    journal = lines(tmp_path / "runs" / "stopped" / "base-s1" / "journal.jsonl")
+    assert [line["step"] for line in journal] == [6, 12, 17, 18, 24, 30, 36, 40]
+
+
+@pytest.mark.slow
 def test_without_the_loader_that_resumes_lightning_begins_the_epoch_again(tmp_path: Path) -> None:
     (tmp_path / "run.py").write_text(LIGHTNING.replace("LOADER", ""))
     (tmp_path / "killed_once.py").write_text(KILLED)
