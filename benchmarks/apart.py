@@ -18,7 +18,7 @@ from benchmarks.arithmetic import Arithmetic
 from benchmarks.contest import Contestant, ours
 from benchmarks.timing import Rounds, Task, in_rounds
 from benchmarks.workloads import SEED, Workload, prepared_text
-from sweeps.planning.compose import compose_row
+from sweeps.planning.study_rows.compose import compose_row
 from sweeps.task import Keep
 from sweeps.worker.checkpoints import Checkpoints
 from tracking.journal import JournalLine

@@ -38,8 +38,9 @@ from benchmarks.record import Result
 from benchmarks.sheet import MET, MISSED, Sheet, to_markdown, to_terminal
 from benchmarks.timing import Rounds, in_rounds
 from benchmarks.workloads import prepared_text
-from sweeps.planning.compose import compose_row
-from sweeps.schema import Problem, RefusedError, parse
+from sweeps.fields import parse
+from sweeps.planning.study_rows.compose import compose_row
+from sweeps.problems import Problem, RefusedError
 from sweeps.task import Keep
 from sweeps.worker.checkpoints import Checkpoints
 from tracking.card import Card

@@ -23,7 +23,7 @@ from benchmarks.contest import MARIAN, OURS
 from benchmarks.peers import PeerTraining
 from benchmarks.record import Result
 from benchmarks.workloads import SEED, prepared_text
-from sweeps.planning.compose import compose_row
+from sweeps.planning.study_rows.compose import compose_row
 from tracking.provenance import ROOT
 from transformer.config import Precision, TrialConfig
 from transformer.cost import Lengths, training_flops

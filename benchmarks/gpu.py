@@ -20,7 +20,7 @@ from rich.console import Console
 from benchmarks.record import provenance
 from benchmarks.sheet import MET, MISSED, Sheet, to_terminal
 from benchmarks.workloads import drawn_pairs
-from sweeps.planning.compose import compose_row
+from sweeps.planning.study_rows.compose import compose_row
 from tracking.provenance import changes
 from transformer.config import TrialConfig
 from transformer.cost import training_flops

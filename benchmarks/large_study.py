@@ -24,8 +24,9 @@ from pathlib import Path
 import psutil
 
 from sweeps.planning.continuation import plan_sweep
-from sweeps.planning.plan import PlannedTrial, recorded
-from sweeps.planning.user_code import keep_origin, origin_of
+from sweeps.planning.plan_record import recorded
+from sweeps.planning.planned_trial import PlannedTrial
+from sweeps.planning.user_code.origin import keep_origin, origin_of
 from sweeps.running.recorder import Recorder
 from sweeps.verbs.run import create
 from sweeps.worker.events import Finished, Started

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from sweeps.schema import Problem, RefusedError
+from sweeps.problems import Problem, RefusedError
 from tracking.files import write_atomic
 from tracking.provenance import OUR_CODE, ROOT, changes, git_state, of_process
 from tracking.words import time as as_time

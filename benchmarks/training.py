@@ -26,7 +26,7 @@ from benchmarks.report import document, sheets
 from benchmarks.sheet import to_terminal
 from benchmarks.timing import Rounds
 from benchmarks.workloads import SIZES, VOCAB_SIZE, Size, drawn_pairs, read_pairs, workload
-from sweeps.schema import RefusedError
+from sweeps.problems import RefusedError
 from transformer.data.prepared import ParallelSet
 from transformer.training.precision import retained_memory
 

@@ -7,8 +7,8 @@ import numpy as np
 
 from benchmarks.timing import Rounds
 from sweeps.config.tasks import load_task
-from sweeps.planning.compose import compose_row
-from sweeps.schema import Problem, RefusedError
+from sweeps.planning.study_rows.compose import compose_row
+from sweeps.problems import Problem, RefusedError
 from sweeps.worker.prepared import prepared_folder
 from transformer.config import TrialConfig
 from transformer.cost import Lengths, training_flops

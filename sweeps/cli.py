@@ -11,6 +11,7 @@ import typer
 
 from sweeps.processes.streams import replace_letters
 from sweeps.verbs.command import print_version
+from sweeps.verbs.import_runs import import_runs
 from sweeps.verbs.publish import publish
 from sweeps.verbs.read import logs, status, stop, studies
 from sweeps.verbs.remove import drop, rm
@@ -31,6 +32,7 @@ app = typer.Typer(
 )
 STUDIES = (
     init,
+    import_runs,
     plan,
     sweep,
     train,
@@ -50,7 +52,7 @@ STUDIES = (
     rename,
 )
 for verb in (*STUDIES, config, doctor):
-    app.command()(verb)
+    app.command("import" if verb is import_runs else None)(verb)
 
 
 def main() -> None:

@@ -12,11 +12,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from sweeps.planning.naming import command, program
+from sweeps.planning.studies.advice import command, program
+from sweeps.problems import RefusedError, damaged
 from sweeps.processes.storage import FIXES
 from sweeps.processes.streams import steady_streams
 from sweeps.running.stopping import Interrupted, discard
-from sweeps.schema import RefusedError, damaged
 from tracking.files import DamagedFileError
 from tracking.uri import shown_words, without_password
 from tracking.words import plural, shell_line

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import field, fields, make_dataclass
 from typing import Annotated, Any, get_type_hints
 
-from sweeps.schema import Seed
+from sweeps.fields import Seed
 from sweeps.task import Metric, Task, Trial
 
 GROUP = "args"

@@ -13,20 +13,20 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
 
-from sweeps.schema import Divided as Divided
-from sweeps.schema import Fingerprinted as Fingerprinted
-from sweeps.schema import Neutral as Neutral
-from sweeps.schema import Observes as Observes
-from sweeps.schema import Problem as Problem
-from sweeps.schema import Range as Range
-from sweeps.schema import RefusedError as RefusedError
-from sweeps.schema import Scores as Scores
-from sweeps.schema import Seed as Seed
-from sweeps.schema import Symbol as Symbol
-from sweeps.schema import added_later as added_later
-from sweeps.schema import nearest as nearest
-from sweeps.schema import parse as parse
-from sweeps.schema import settled as settled
+from sweeps.fields import Divided as Divided
+from sweeps.fields import Fingerprinted as Fingerprinted
+from sweeps.fields import Neutral as Neutral
+from sweeps.fields import Observes as Observes
+from sweeps.fields import Range as Range
+from sweeps.fields import Scores as Scores
+from sweeps.fields import Seed as Seed
+from sweeps.fields import Symbol as Symbol
+from sweeps.fields import added_later as added_later
+from sweeps.fields import parse as parse
+from sweeps.fields import settled as settled
+from sweeps.problems import Problem as Problem
+from sweeps.problems import RefusedError as RefusedError
+from sweeps.problems import nearest as nearest
 from tracking.card import Card as Card
 from tracking.card import Metric as Metric
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sweeps.config.hydra import Library
-from sweeps.schema import Tree
+from sweeps.trees import Tree
 
 PROJECT = Path(__file__).resolve().parent.parent
 # Ray gives its workers only what other processes leave of the CPUs: beside other work a test would

@@ -16,8 +16,8 @@ from written_files import GUIDE, write_files
 
 from sweeps.cli import app
 from sweeps.config.tasks import TaskSource, source_of
-from sweeps.planning.compose import compose_row, compose_settings
 from sweeps.planning.continuation import plan_row, plan_sweep
+from sweeps.planning.study_rows.compose import compose_row, compose_settings
 from sweeps.verbs.command import names_and_overrides
 from sweeps.verbs.run import create
 from sweeps.verbs.task_verbs import commands as task_verbs

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tracking.files import read_object, read_whole, to_json, write_atomic
+from tracking.observed.record import OBSERVED_FILE
 from tracking.packed_file import packed_text, zipped
 from tracking.study import STUDY_FILE, Study, StudyTrial
 from tracking.study_lock import LOCK_FILE
@@ -40,7 +41,7 @@ def copy_finished(study: Study, folder: Path) -> Publication:
     """Copy the finished trials to ``folder``. What is there already stays, and equal files are not
     written again."""
     finished = [standing.trial for standing in study.standings() if standing.result is not None]
-    for name in (STUDY_FILE, LOCK_FILE):
+    for name in (STUDY_FILE, LOCK_FILE, OBSERVED_FILE):
         content = read_whole(study.folder / name)
         if content is not None:
             _write(folder / name, content)

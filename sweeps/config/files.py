@@ -12,7 +12,7 @@ import yaml
 import sweeps
 from sweeps.config.schema import PLATFORM, Schema
 from sweeps.config.tasks import OURS, TaskSource
-from sweeps.schema import UNKNOWN_KEY, Problem, RefusedError, nearest
+from sweeps.problems import UNKNOWN_KEY, Problem, RefusedError, nearest
 
 TASKS = "task"
 """The folder of ``conf/`` for users' tasks: each has a folder in it, and they share the files next

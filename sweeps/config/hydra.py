@@ -32,8 +32,10 @@ from sweeps.config.files import BASE, CONFIG, HEADER, Folders, file_problems, li
 from sweeps.config.schema import Schema
 from sweeps.config.settings import tree_type
 from sweeps.config.tasks import TaskSource
+from sweeps.fields import keys
 from sweeps.function_task import GROUP
-from sweeps.schema import Problem, RefusedError, Tree, dotted, keys
+from sweeps.problems import Problem, RefusedError
+from sweeps.trees import Tree, dotted
 from tracking.words import quoted
 
 ITEM = re.compile(r"""(?P<quoted>"[^"]*"|'[^']*')|(?P<plain>[^\[\]{},'":()]+)""")

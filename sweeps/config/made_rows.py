@@ -17,7 +17,8 @@ from sweeps.config.hydra import Library
 from sweeps.config.overrides import unknown_key
 from sweeps.config.row_naming import as_typed, made_name
 from sweeps.config.settings import VARY
-from sweeps.schema import COMMAND_LINE, UNKNOWN_KEY, Problem, Tree, Values, dotted
+from sweeps.problems import COMMAND_LINE, UNKNOWN_KEY, Problem
+from sweeps.trees import Tree, Values, dotted
 from tracking.words import LONGEST_CHANGE, shortened
 
 MOST_ROWS = 1000

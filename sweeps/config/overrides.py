@@ -11,7 +11,7 @@ from typing import Any
 from sweeps.config.hydra import FIXED, Library, Override, parsed, swept_values
 from sweeps.config.settings import VARY, at_home
 from sweeps.config.tasks import known_tasks
-from sweeps.schema import COMMAND_LINE, Problem, nearest, plain
+from sweeps.problems import COMMAND_LINE, Problem, nearest, plain
 from tracking.study import study_folders
 from tracking.words import for_shell, quoted
 
@@ -111,27 +111,18 @@ class _Reader:
             self._refuse(key, fault, "give all values of a key in one list")
         elif self._is_supported(override, typed_value):
             is_sweep = override.is_sweep_override()
-            values = swept_values(override) if is_sweep else [typed_value]
-            if key in self.library.groups:
-                self._read_options(key, values, is_sweep)
+            is_group = key in self.library.groups
+            texts = swept_values(override) if is_sweep else [typed_value]
+            read_value = self._option if is_group else self._value
+            values = [read_value(key, text) for text in texts]
+            if is_group and None in values:
+                return  # an option does not exist
+            if is_sweep:
+                self._keep(key, values, self.overrides.sweeps)
+            elif is_group:
+                self._keep(key, values[0], self.overrides.choices)
             else:
-                self._read_values(key, values, is_sweep)
-
-    def _read_options(self, group: str, names: list[str], is_sweep: bool) -> None:
-        options = [self._option(group, name) for name in names]
-        if None in options:
-            return
-        if is_sweep:
-            self._keep(group, options, self.overrides.sweeps)
-        else:
-            self._keep(group, options[0], self.overrides.choices)
-
-    def _read_values(self, key: str, texts: list[str], is_sweep: bool) -> None:
-        values = [self._value(key, text) for text in texts]
-        if is_sweep:
-            self._keep(key, values, self.overrides.sweeps)
-        else:
-            self._keep(key, values[0], self.overrides.values)
+                self._keep(key, values[0], self.overrides.values)
 
     def _keep(self, key: str, value: Any, target: dict[str, Any]) -> None:
         """Set the value in ``target``, unless the key already has another value."""

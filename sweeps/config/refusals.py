@@ -8,7 +8,7 @@ from sweeps.config.files import BASE
 from sweeps.config.hydra import Library, option
 from sweeps.config.made_rows import MadeRow, MadeRows
 from sweeps.config.overrides import Overrides, other_name
-from sweeps.schema import COMMAND_LINE, UNKNOWN_KEY, Problem
+from sweeps.problems import COMMAND_LINE, UNKNOWN_KEY, Problem
 
 
 class FoundProblems:

@@ -13,7 +13,8 @@ from typing import Any, TypeGuard
 
 from sweeps.config.schema import Schema, one_line
 from sweeps.config.settings import Scale
-from sweeps.schema import Problem, Tree, differences
+from sweeps.problems import Problem
+from sweeps.trees import Tree, differences
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from sweeps.config.made_rows import MadeRow
 from sweeps.config.refusals import FoundProblems
 from sweeps.config.row_scale import Kept, Layered, apply_scale, before_scaling, keep_differences
 from sweeps.config.settings import VARY, Scale, parse_scale
-from sweeps.schema import Problem, RefusedError, Tree, assigned, differences, merged, nested
+from sweeps.problems import Problem, RefusedError
+from sweeps.trees import Tree, assigned, differences, merged, nested
 
 ALL = "all"
 """``sweep.rows=all``: the rows that the sweep's file lists. In that file: base, and every row with

@@ -9,25 +9,23 @@ from dataclasses import asdict, fields, replace
 from functools import cache, cached_property
 from typing import Any
 
-from sweeps.schema import (
+from sweeps.fields import (
     Divided,
     Fingerprinted,
     Observes,
-    RefusedError,
     Role,
     Scores,
     Seed,
     Symbol,
-    Values,
-    dotted,
     field_types,
     fields_with,
-    nested,
     neutral_values,
     parse,
     settled,
 )
+from sweeps.problems import RefusedError
 from sweeps.task import Task
+from sweeps.trees import Values, dotted, nested
 from tracking.card import Card
 from tracking.words import LONGEST_VALUE, cell_text
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from sweeps.config.files import HOW_TO_GIVE, MISSING
 from sweeps.config.schema import Schema
 from sweeps.config.tasks import TaskSource
-from sweeps.schema import Named, field_types, parse
+from sweeps.fields import Named, field_types, parse
 from sweeps.task import Problem, Range, Task
 
 VARY = "sweep.vary"
@@ -196,12 +196,26 @@ def _published_names(task: Task[Any]) -> tuple[str, ...]:
 
 def parse_settings(source: TaskSource, tree: object) -> tuple[Settings | None, list[Problem]]:
     """One row's settings from plain data, or every problem with it."""
+    parsed: Any
     parsed, problems = parse(tree_type(source.task), tree)
     wrong = {problem.key for problem in problems}
     problems += [problem for problem in _text_problems(tree) if problem.key not in wrong]
     if parsed is None or problems:
         return None, problems
-    return _settings(source, parsed), problems
+    row = parsed.row
+    published = dict.fromkeys(_published_names(source.task)) | row.published
+    groups = {group: getattr(parsed, group) for group in Schema.of(source.task).groups}
+    settings = Settings(
+        source,
+        DeclaredRow(row.group, row.change, published),
+        _scale(parsed.scale),
+        source.task.schema(**groups),
+        parsed.cluster,
+        parsed.sweep,
+        parsed.tracking,
+        parsed.paths,
+    )
+    return settings, problems
 
 
 def _text_problems(value: object, key: str = "") -> Iterator[Problem]:
@@ -227,16 +241,6 @@ def parse_scale(task: Task[Any], tree: object) -> tuple[Scale | None, list[Probl
     if parsed is None:
         return None, problems
     return _scale(parsed), problems
-
-
-def _settings(source: TaskSource, tree: Any) -> Settings:
-    published = dict.fromkeys(_published_names(source.task)) | tree.row.published
-    row = DeclaredRow(tree.row.group, tree.row.change, published)
-    groups = {group: getattr(tree, group) for group in Schema.of(source.task).groups}
-    trial = source.task.schema(**groups)
-    return Settings(
-        source, row, _scale(tree.scale), trial, tree.cluster, tree.sweep, tree.tracking, tree.paths
-    )
 
 
 def _scale(tree: Any) -> Scale:

@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from sweeps.config.settings import Paths, Settings, Sweep, Tracking, at_home, in_quotes
-from sweeps.schema import nearest
+from sweeps.problems import nearest
 from sweeps.task import Problem
 from tracking.uri import without_password
 

@@ -8,7 +8,8 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from sweeps.config.schema import PLATFORM, task_card
-from sweeps.schema import Problem, field_types
+from sweeps.fields import field_types
+from sweeps.problems import Problem
 from sweeps.task import Costs, Keep, Metric, Task
 
 RESERVED_GROUPS = (*PLATFORM, "task")

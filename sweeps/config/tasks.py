@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from sweeps.config.task_faults import LISTING, RESULTS, Fits, task_faults, type_name
+from sweeps.problems import Problem, RefusedError, nearest
 from sweeps.processes.storage import FIXES
-from sweeps.schema import Problem, RefusedError, nearest
 from sweeps.task import Task
 from tracking.words import cause_of
 

@@ -22,9 +22,10 @@ from sweeps.costs.calibrated_trial import Limits, to_request
 from sweeps.costs.estimate import version_of, work_to_predict
 from sweeps.costs.measurement import Measurement, keep_calibrated
 from sweeps.costs.slots import slots_of, this_machine
-from sweeps.planning.plan import Plan, PlannedTrial
+from sweeps.planning.plan import Plan
+from sweeps.planning.planned_trial import PlannedTrial
+from sweeps.problems import Problem, RefusedError
 from sweeps.running.recorder import Recorder
-from sweeps.schema import Problem, RefusedError
 from sweeps.worker.pace import machine
 
 MODULE = ("-P", "-m", "sweeps.costs.calibrated_trial")

@@ -11,7 +11,8 @@ from sweeps.config.settings import Cluster
 from sweeps.costs.measurement import Measurement, calibrated_trials, finished_trials
 from sweeps.costs.prediction import Prediction, Work, predict
 from sweeps.costs.slots import end_times, slots_of, this_machine
-from sweeps.planning.plan import Plan, PlannedTrial
+from sweeps.planning.plan import Plan
+from sweeps.planning.planned_trial import PlannedTrial
 from sweeps.preflight.machine import memory
 from sweeps.worker.pace import Group, conditions, machine, work_of
 from tracking.provenance import own_version

@@ -17,7 +17,8 @@ from typing import Any
 
 from sweeps.config.schema import Schema
 from sweeps.config.settings import Settings
-from sweeps.planning.compose import compose_base, library_of
+from sweeps.planning.study_rows.command_task import library_of
+from sweeps.planning.study_rows.compose import compose_base
 from sweeps.preflight.machine import Examined
 from sweeps.task import PrecisionChoice, Task
 from sweeps.worker.pace import machine

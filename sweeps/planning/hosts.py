@@ -4,30 +4,39 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from sweeps.config.files import BASE
-from sweeps.config.schema import Schema
-from sweeps.planning.composition import Composition
-from sweeps.schema import Problem, Values
+from sweeps.planning.study_rows.composed_rows import Composition
+from sweeps.problems import Problem
+from sweeps.trees import Values
 
 DIFFERENT = "each row must change what decides training or scoring, after scaling and overrides"
 
 
 @dataclass(frozen=True)
 class Weights:
-    """What a row's trial of one seed would train, and how it scores that."""
+    """What a row's trial of one seed would train, and how it scores that. ``key`` is the key of the
+    trained weights."""
 
     row: str
     seed: int
-    key: str  # of the trained weights
+    key: str
     scoring: Values
 
     @property
     def name(self) -> str:
         return f"{self.row}-s{self.seed}"
 
+    @property
+    def scored(self) -> tuple[str, str]:
+        """The weights and how they are scored, equal for trials that do the same."""
+        return self.key, repr(sorted(self.scoring.items()))
+
 
 class Hosts:
-    """``trials``: all of the study in order. ``base``: with each of their seeds, in the study or
-    not. ``recorded``: the names of trials that the study has recorded as trained."""
+    """Finds the trial whose weights each trial scores.
+
+    ``trials``: all of the study in order. ``base``: base with each of their seeds, in the study or
+    not. ``recorded``: the names of trials that the study has recorded as trained.
+    """
 
     def __init__(
         self,
@@ -37,14 +46,16 @@ class Hosts:
         recorded: Collection[str] = (),
     ) -> None:
         self._rows = {row.name: row for row in composition.rows}
-        self._trials, self._names = trials, {trial.name for trial in trials}
+        self._trials = trials
+        self._names = {trial.name for trial in trials}
+        recorded_first = [trial for trial in trials if trial.name in recorded]
         trained = [trial for trial in trials if self._rows[trial.row].builds_on is None]
-        first = [trial for trial in trials if trial.name in recorded]
-        by_precedence = [*base, *first, *trained]
+        by_precedence = [*base, *recorded_first, *trained]
         self._trained = {trial.key: trial for trial in reversed(by_precedence)}
 
     def of_scoring_trials(self) -> dict[str, str]:
-        """By the name of each trial that only scores, that of the trial whose weights it scores."""
+        """For the name of each trial that only scores, the name of the trial whose weights it
+        scores."""
         hosts = dict[str, str]()
         for trial in self._trials:
             host = self._trained.get(trial.key)
@@ -54,13 +65,10 @@ class Hosts:
 
     def problems(self) -> Iterator[Problem]:
         """Rows that equal an earlier one, and rows whose host is not in the study."""
-        seen = {
-            (trial.key, _text(trial.scoring)): trial
-            for trial in reversed(list(self._trained.values()))
-        }
+        first_trials = {trial.scored: trial for trial in reversed(self._trained.values())}
         for trial in self._trials:
             host = self._trained.get(trial.key)
-            twin = seen.setdefault((trial.key, _text(trial.scoring)), trial)
+            twin = first_trials.setdefault(trial.scored, trial)
             if twin.row != trial.row:
                 yield self._equal(trial, twin, host)
             elif host is None or (host.name != trial.name and host.name not in self._names):
@@ -68,38 +76,37 @@ class Hosts:
 
     def _equal(self, trial: Weights, twin: Weights, host: Weights | None) -> Problem:
         does = "train the same model" if twin == host else "score the same weights in the same way"
-        found = f"lists {trial.row} and {twin.row}, which would {does}"
-        return Problem("sweep.rows", found, DIFFERENT, None, self._rows[trial.row].place)
+        fault = f"lists {trial.row} and {twin.row}, which would {does}"
+        location = self._rows[trial.row].location
+        return Problem("sweep.rows", fault, DIFFERENT, place=location)
 
     def _without_host(self, trial: Weights) -> Problem:
         host = self._host_row(trial.row)
-        place = self._rows[trial.row].place
-        found = f"lists {trial.row}, which only scores the weights of {host}"
-        if any(of.row == host for of in self._trials):
+        location = self._rows[trial.row].location
+        fault = f"lists {trial.row}, which only scores the weights of {host}, but {host}"
+        if any(other_trial.row == host for other_trial in self._trials):
+            fault += f" has no seed {trial.seed}"
             allowed = f"give {host} the seed, too: each trial scores the weights of its own seed"
-            return Problem(
-                "sweep.seeds", f"{found}, but {host} has no seed {trial.seed}", allowed, None, place
-            )
-        found += f", but {host} is not in the study"
-        return Problem("sweep.rows", found, f"add {host} to the rows", None, place)
+            return Problem("sweep.seeds", fault, allowed, place=location)
+        fault += " is not in the study"
+        return Problem("sweep.rows", fault, f"add {host} to the rows", place=location)
 
     def _host_row(self, name: str) -> str:
         """The row that trains what this one scores; a row that builds on a scoring row has the same
         host."""
-        above = self._rows[name].builds_on or BASE
-        while above in self._rows and (further := self._rows[above].builds_on) is not None:
-            above = further
-        return above
-
-
-def _text(scoring: Values) -> str:
-    return repr(sorted(scoring.items()))
+        host = self._rows[name].builds_on or BASE
+        while host in self._rows:
+            next_host = self._rows[host].builds_on
+            if next_host is None:
+                break
+            host = next_host
+        return host
 
 
 def changing_both(composition: Composition) -> list[str]:
     """The rows that change keys that decide training as well as keys that only score."""
-    schema = Schema.of(composition.base.source.task)
-    rows = list[str]()
+    schema = composition.schema
+    rows = []
     for row in composition.rows:
         scores = any(key in schema.scores for key in row.changes)
         trains = any(schema.decides_weights(key) for key in row.changes)

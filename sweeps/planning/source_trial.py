@@ -1,5 +1,5 @@
-"""A finished trial of another study that has the key and the code of a planned one, so that it need
-not be trained."""
+"""A finished trial of another study that may stand for a planned one, so that it need not be
+trained."""
 
 import sys
 from collections.abc import Iterator, Mapping
@@ -27,8 +27,8 @@ OTHER_VARIABLES = "it was trained with other environment variables"
 
 @dataclass(frozen=True)
 class Source:
-    """``is_scored``: whether with the settings of the planned trial. Otherwise its weights are
-    scored anew."""
+    """``is_scored`` says whether it has scores with the settings of the planned trial. Otherwise its
+    weights are scored again."""
 
     study: Study
     trial: StudyTrial
@@ -71,9 +71,9 @@ class Source:
         scores: Any = self.result["scores"]
         heads = self.folder.evaluated()
         return all(
-            heads[on]["scores"]["decode"] == of["decode"]
-            for on, of in scores.items()
-            if on in heads
+            heads[set_name]["scores"]["decode"] == set_scores["decode"]
+            for set_name, set_scores in scores.items()
+            if set_name in heads
         )
 
     def training(self) -> list[Provenance]:
@@ -82,22 +82,21 @@ class Source:
 
     def codes(self) -> list[str]:
         """The hashes of the user's code that trained it."""
-        return list(
-            dict.fromkeys(str(record["code"]) for record in self.training() if record.get("code"))
-        )
+        codes = [str(record["code"]) for record in self.training() if record.get("code")]
+        return list(dict.fromkeys(codes))
 
     def saved_steps(self) -> set[int]:
-        """The steps with a checkpoint; none where the place does not answer in time."""
+        """The steps with a checkpoint; none where the store does not answer in time."""
         steps = set[int]()
 
-        def look() -> None:
+        def read_steps() -> None:
             with suppress(DamagedFileError):
                 steps.update(self.store().steps())
 
         if "://" not in self.checkpoints:
-            look()
+            read_steps()
             return steps
-        thread = Thread(target=look, daemon=True)
+        thread = Thread(target=read_steps, daemon=True)
         thread.start()
         thread.join(PLACE_ANSWER_S)
         return {*steps}
@@ -108,28 +107,28 @@ class Source:
         newest = unless_damaged(self.folder.newest_report, None)
         return None if newest is None else newest.checkpoint
 
-    def is_by(self, code: str, own_files: str, same: SameCode) -> bool:
+    def is_by(self, code: str, own_files: str, same_code: SameCode) -> bool:
         """Whether this version trained it: of the user's code, or without one of our own files."""
         records = self.training()
         if not records:
             return False
         if code:
-            return all(same.are_same(str(record.get("code")), code) for record in records)
+            return all(same_code.are_same(str(record.get("code")), code) for record in records)
         versions = [record.get("own_files") for record in records]
-        return all(version and same.are_same(str(version), own_files) for version in versions)
+        return all(version and same_code.are_same(str(version), own_files) for version in versions)
 
     def had_variables(self, variables: Mapping[str, str | None]) -> bool:
         """Whether the environment variables that the code names had these values."""
-        environments = [record.get("environment") or {} for record in self.training()]
-        return all(
-            variables.get(name, value) == value
-            for recorded in environments
-            for name, value in recorded.items()
-        )
+        for record in self.training():
+            environment = record.get("environment") or {}
+            for name, value in environment.items():
+                if variables.get(name, value) != value:
+                    return False
+        return True
 
 
 def all_checkpoints(folder: TrialFolder, url: str, key: str) -> Checkpoints:
-    """Those of every attempt of a trial, to be read. Raises DamagedFileError."""
+    """The checkpoints of all attempts of a trial, to be read. Raises DamagedFileError."""
     return Checkpoints(url, key, sys.maxsize, Keep(), lineage=folder.lineage() or Lineage())
 
 
@@ -141,15 +140,16 @@ def finished_elsewhere(study: Path, keys: set[str]) -> Iterator[tuple[Study, Stu
     for folder in study_folders(study.parent):
         if folder == study or not _names_any(folder / STUDY_FILE, keys):
             continue
-        other = unless_damaged(partial(_study_of, folder), None)
-        if other is None:
+        other_study = unless_damaged(partial(_study_of, folder), None)
+        if other_study is None:
             continue
-        for trial in other.trials:
-            if (
-                trial.key in keys
-                and other.trial_folder(trial).finished_result(trial.key) is not None
-            ):
-                yield other, trial
+        for trial in other_study.trials:
+            if trial.key in keys and _has_result(other_study, trial):
+                yield other_study, trial
+
+
+def _has_result(study: Study, trial: StudyTrial) -> bool:
+    return study.trial_folder(trial).finished_result(trial.key) is not None
 
 
 def _study_of(folder: Path) -> Study | None:
@@ -160,7 +160,7 @@ def _study_of(folder: Path) -> Study | None:
 
 
 def _names_any(path: Path, keys: set[str]) -> bool:
-    """Whether the file has any of the keys: to search it takes less than to read it."""
+    """Whether the file has any of the keys. A search is faster than parsing it."""
     try:
         text = path.read_text("utf-8", "replace")
     except OSError:

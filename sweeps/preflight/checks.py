@@ -11,10 +11,12 @@ from rich.filesize import decimal
 from sweeps.config.files import BASE
 from sweeps.config.schema import Schema
 from sweeps.config.settings import Cluster, Settings
-from sweeps.planning.compose import compose_base
-from sweeps.planning.composition import Composition
-from sweeps.planning.naming import chosen, command, naming, some_of
-from sweeps.planning.plan import Plan, PlannedTrial, configurations
+from sweeps.planning.plan import Plan
+from sweeps.planning.planned_trial import PlannedTrial, configurations
+from sweeps.planning.studies.advice import command, some_of
+from sweeps.planning.studies.study_overrides import chosen, naming
+from sweeps.planning.study_rows.compose import compose_base
+from sweeps.planning.study_rows.composed_rows import Composition
 from sweeps.preflight.machine import cards_without_bf16
 from sweeps.preflight.nodes import Node, node_notices, node_problems, nodes_of, question_to
 from sweeps.preflight.places import (
@@ -26,8 +28,8 @@ from sweeps.preflight.places import (
     store_problems,
 )
 from sweeps.preflight.scored_steps import step_problems
+from sweeps.problems import Problem, RefusedError
 from sweeps.processes.ray_private import JOB
-from sweeps.schema import Problem, RefusedError
 from tracking.words import plural
 
 SHARED_GROUPS = ("cluster",)
@@ -113,7 +115,7 @@ def _with_places(problems: list[Problem], composition: Composition) -> list[Prob
     file."""
     placed = list[Problem]()
     for problem in problems:
-        place = problem.place or composition.place(problem.key, BASE)
+        place = problem.place or composition.place_of(problem.key, BASE)
         placed.append(replace(problem, place=place))
     return placed
 

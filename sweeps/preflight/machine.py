@@ -14,7 +14,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from sweeps.schema import Problem
+from sweeps.problems import Problem
 
 GIB = 2**30
 CGROUP = Path("/sys/fs/cgroup")
@@ -154,8 +154,8 @@ def _examine_size(subject: str, size: int, least: int, advice: str) -> Examined:
 
 def _examine_configuration() -> Examined:
     """Whether all rows of the default sweep compose."""
-    from sweeps.planning.compose import compose_sweep
-    from sweeps.schema import RefusedError
+    from sweeps.planning.study_rows.compose import compose_sweep
+    from sweeps.problems import RefusedError
 
     try:
         rows = len(compose_sweep([]).rows)

@@ -18,8 +18,8 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
+from sweeps.problems import Problem
 from sweeps.processes.ray_private import check_token, free_by_node, sweep_job
-from sweeps.schema import Problem
 
 OUR_PACKAGES = ("sweeps", "tracking", "transformer", "allelse")
 Packages = dict[str, str | None]

@@ -11,7 +11,7 @@ from sweeps.config.tasks import source_of
 from sweeps.preflight.machine import gpu_problems
 from sweeps.preflight.places import checkpoint_problems
 from sweeps.preflight.sent_code import from_plain
-from sweeps.schema import Problem, RefusedError
+from sweeps.problems import Problem, RefusedError
 from sweeps.worker.prepared import data_place
 from sweeps.worker.user_code.imports import enter_code
 

@@ -17,15 +17,16 @@ from typing import Any
 
 from sweeps.config.settings import Cluster, Paths, Settings
 from sweeps.config.study_faults import address_problems
-from sweeps.planning.naming import some_of
-from sweeps.planning.plan import Plan, PlannedTrial
+from sweeps.planning.plan import Plan
+from sweeps.planning.planned_trial import PlannedTrial
+from sweeps.planning.studies.advice import some_of
 from sweeps.preflight.machine import cpus, gpu_memories, memory
 from sweeps.preflight.node_facts import Packages, package_problems, packages
 from sweeps.preflight.places import local, nearest_existing
 from sweeps.preflight.sent_code import to_plain
+from sweeps.problems import Problem, RefusedError
 from sweeps.processes.ray_private import LOGS, REQUEST_S
 from sweeps.processes.times import HEAD_CONNECTS_S, JOINED_S, NODE_ANSWER_S, NODES_S
-from sweeps.schema import Problem, RefusedError
 
 MODULE = ("-P", "-m", "sweeps.preflight.node_facts")
 """``-P`` keeps files in the current folder from hiding our modules."""

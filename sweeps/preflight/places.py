@@ -15,6 +15,7 @@ from rich.filesize import decimal
 
 from sweeps.config.settings import Paths
 from sweeps.planning.plan import Plan
+from sweeps.problems import Problem, nearest
 from sweeps.processes.ray_private import (
     COPIED_FOR_A_JOB,
     FOLDER,
@@ -24,7 +25,6 @@ from sweeps.processes.ray_private import (
     temporary_folder,
 )
 from sweeps.processes.times import PLACE_ANSWER_S, STORE_CONNECTS_S
-from sweeps.schema import Problem, nearest
 from tracking.uri import without_password
 from tracking.words import cause_of
 

@@ -6,9 +6,10 @@ from contextlib import suppress
 from dataclasses import replace
 from threading import Thread
 
-from sweeps.planning.plan import Plan, PlannedTrial
+from sweeps.planning.plan import Plan
+from sweeps.planning.planned_trial import PlannedTrial
+from sweeps.problems import Problem, RefusedError
 from sweeps.processes.times import PLACE_ANSWER_S
-from sweeps.schema import Problem, RefusedError
 from sweeps.worker.checkpoints import saved_steps
 from sweeps.worker.last_step import config_until, ended_early, without_last_state
 from tracking.attempts import Lineage
@@ -24,7 +25,7 @@ def refuse_missing_steps(plan: Plan) -> None:
 
 def step_problems(plan: Plan) -> Iterator[Problem]:
     """The pending trials that need checkpoints of steps that are not saved and never will be."""
-    places = {row.name: row.place for row in plan.composition.rows}
+    places = {row.name: row.location for row in plan.composition.rows}
     with suppress(TimeoutError):  # all checkpoints are there; code that reads them reports this
         for planned in plan.pending:
             problem = _problem(planned)

@@ -15,17 +15,19 @@ from rich.markup import escape
 from sweeps.config.schema import Schema
 from sweeps.config.tasks import load_task
 from sweeps.planning.cautions import cautions
-from sweeps.planning.naming import known_study
-from sweeps.planning.plan import Plan, PlannedTrial, configurations, recorded
+from sweeps.planning.plan import Plan
+from sweeps.planning.plan_record import recorded
+from sweeps.planning.planned_trial import PlannedTrial, configurations
 from sweeps.planning.shared_trials import on_this_data
-from sweeps.planning.trial_lock import trial_lock
-from sweeps.planning.user_code import keep_origin, origin_of
+from sweeps.planning.studies.known_studies import known_study
+from sweeps.planning.studies.trial_lock import trial_lock
+from sweeps.planning.user_code.origin import keep_origin, origin_of
 from sweeps.preflight.scored_steps import refuse_missing_steps
+from sweeps.problems import damaged
 from sweeps.running.recorder import write_config
 from sweeps.running.stopping import Stopping, announced
 from sweeps.running.syncer import syncing
 from sweeps.running.trial_copy import take_trials, with_whole_sources
-from sweeps.schema import damaged
 from sweeps.task import Problem, RefusedError, Task, Told
 from sweeps.worker.prepared import check_data, earlier_copy, prepare_once
 from sweeps.worker.user_code.folder import new_files_shown, remove_outdated_links

@@ -11,8 +11,9 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.markup import escape
 
-from sweeps.planning.plan import Plan, PlannedTrial
-from sweeps.planning.user_code import Watch
+from sweeps.planning.plan import Plan
+from sweeps.planning.planned_trial import PlannedTrial
+from sweeps.planning.user_code.watch import CodeWatch
 from sweeps.processes.times import LINE_EVERY_S, LOOK_AT_CODE_S, LOOK_AT_TRIALS_S
 from sweeps.running.stopping import STOPPED_BY, STOPS
 from sweeps.status.live import Watched, below_live_view, summary
@@ -74,7 +75,7 @@ class Progress:
         self._last_line = time.monotonic()
         self.stopping = False
         self.waiting = ""
-        self._code = Watch(plan.code)
+        self._code = CodeWatch(plan.code)
         self._last_look = time.monotonic()
         self.live = Live(
             get_renderable=self.view,

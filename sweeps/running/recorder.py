@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import yaml
 
-from sweeps.planning.plan import PlannedTrial, config_dict
+from sweeps.planning.planned_trial import PlannedTrial, config_dict
 from sweeps.preflight.scored_steps import step_problem
 from sweeps.processes.storage import patiently
 from sweeps.running.trial_result import trial_result

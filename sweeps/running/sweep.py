@@ -26,6 +26,7 @@ from sweeps.config.settings import Cluster
 from sweeps.planning.plan import Plan
 from sweeps.preflight.machine import cpus
 from sweeps.preflight.node_facts import packages
+from sweeps.problems import Problem, RefusedError
 from sweeps.processes.ray_private import (
     FOLDER,
     LATEST,
@@ -44,7 +45,6 @@ from sweeps.running.progress import Progress
 from sweeps.running.queue import Queue
 from sweeps.running.recorder import Recorder, unrecorded_as_error
 from sweeps.running.stopping import Interrupted, Stopping, discard, leave_study
-from sweeps.schema import Problem, RefusedError
 from tracking.words import shell_line
 
 

@@ -11,7 +11,8 @@ from contextlib import contextmanager, suppress
 from rich.console import Console
 
 from sweeps.config.settings import Settings
-from sweeps.planning.naming import by_name, command, placed
+from sweeps.planning.studies.advice import command
+from sweeps.planning.studies.study_overrides import by_name, placed
 from sweeps.processes.times import CARRYING_S, FIRST_PAUSE_S, LONGEST_PAUSE_S, SYNCER_ENDS_S
 from sweeps.running.stopping import Interrupted
 from tracking.uri import URI_VARIABLE, without_password

@@ -19,7 +19,8 @@ from fsspec.implementations.local import LocalFileSystem
 from rich.console import Console
 from rich.markup import escape
 
-from sweeps.planning.plan import Plan, PlannedTrial
+from sweeps.planning.plan import Plan
+from sweeps.planning.planned_trial import PlannedTrial
 from sweeps.planning.shared_trials import without_sources
 from sweeps.planning.source_trial import Source
 from sweeps.processes.storage import alive

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sweeps.planning.plan import PlannedTrial
+from sweeps.planning.planned_trial import PlannedTrial
 from sweeps.worker.events import Finished
 from tracking.card import DEVICE_COSTS
 from tracking.files import to_json

@@ -9,8 +9,9 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from sweeps.planning.naming import by_name, command, placed
 from sweeps.planning.plan import Plan
+from sweeps.planning.studies.advice import command
+from sweeps.planning.studies.study_overrides import by_name, placed
 from sweeps.processes.times import WATCH_S
 from sweeps.status.standings import Line, Standings, counted, shown_state, status_table
 from tracking.attempts import Runner, runners, seconds_left

@@ -15,9 +15,10 @@ from rich.console import Console
 from rich.table import Table
 
 from sweeps.config.schema import Schema
-from sweeps.planning.compose import source_of_study
-from sweeps.planning.composition import read_record
-from sweeps.schema import RefusedError, nested
+from sweeps.planning.study_rows.command_task import source_of_study
+from sweeps.planning.study_rows.study_record import read_record
+from sweeps.problems import RefusedError
+from sweeps.trees import nested
 from tracking.attempts import Runner, known_runners, stop_requests
 from tracking.look import Look, Stamps, look, stamps_of
 from tracking.mlflow.ledger import Lag

@@ -14,8 +14,9 @@ from rich.markup import escape
 
 from sweeps.config.tasks import DEFAULT_TASK
 from sweeps.console import ERR, OUT, next_verb, print_failure, print_interruption, print_refusal
-from sweeps.planning.naming import known_study, must_finish, some_of, studies_there
-from sweeps.schema import Problem, RefusedError, nearest
+from sweeps.planning.studies.advice import must_finish, some_of, studies_there
+from sweeps.planning.studies.known_studies import known_study
+from sweeps.problems import Problem, RefusedError, nearest
 from tracking.card import Card
 from tracking.files import DamagedFileError
 from tracking.study import Study, StudyTrial, studies
@@ -163,10 +164,10 @@ def taken_study(
 ) -> "tuple[Study, Settings]":
     """The study to read, and its settings. Standard error says which one was taken, if there was a
     choice."""
-    from sweeps.planning.named_study import (
-        study_to_read,
-    )  # these import Hydra, which `--help` does not need
-    from sweeps.planning.todays_words import with_todays_words
+    from sweeps.planning.studies.named_study import (
+        study_to_read,  # these import Hydra, which `--help` does not need
+    )
+    from sweeps.planning.study_rows.todays_words import with_todays_words
 
     taken = study_to_read(overrides, used)
     print_notices(taken.notices)
@@ -178,8 +179,8 @@ def next_run(
 ) -> None:
     """Print the command that runs what is left, and what it takes after a change of the user's
     code."""
-    from sweeps.planning.compose import source_of_study
-    from sweeps.planning.user_code import changed_since
+    from sweeps.planning.study_rows.command_task import source_of_study
+    from sweeps.planning.user_code.versions import changed_since
 
     changed = None
     with suppress(RefusedError):  # a task that cannot be imported is refused once it is to run

@@ -15,12 +15,15 @@ from rich.table import Table
 from rich.text import Text
 
 from sweeps.console import OUT, next_verb, print_json
-from sweeps.planning.named_study import study_to_read
-from sweeps.planning.naming import looking, must_finish, study_names
-from sweeps.schema import Problem, RefusedError
+from sweeps.planning.studies.advice import must_finish
+from sweeps.planning.studies.known_studies import study_names
+from sweeps.planning.studies.named_study import study_to_read
+from sweeps.planning.studies.study_overrides import looking
+from sweeps.problems import Problem, RefusedError
 from sweeps.verbs.command import Checked, Named, meant, print_notices, rows_of, unfinished, unknown
 from sweeps.verbs.texts import with_texts
 from tracking.card import TESTED, Metric
+from tracking.observed.record import observed_line
 from tracking.statistics.comparison import (
     FIRST,
     SECOND,
@@ -333,6 +336,8 @@ def _lock_lines(pairs: Sequence[Compared]) -> list[str]:
     reference = first.row if first.is_row and first.study.folder == second.study.folder else BASE
     lines = []
     for folder in dict.fromkeys([first.study.folder, second.study.folder]):
+        if line := observed_line(folder):
+            lines.append(f"{folder.name}: {line}")
         if (folder / LOCK_FILE).exists():
             study = read_study(folder)
             lines.append(f"{study.name}: {lock_line(study, Output(study, metrics, reference))}")

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 
 from sweeps.console import ERR
-from sweeps.planning.naming import command
+from sweeps.planning.studies.advice import command
 from tracking.table.text import Column, said
 from tracking.words import listed, time
 
 if TYPE_CHECKING:
     from sweeps.costs.estimate import Estimate
-    from sweeps.planning.plan import Plan, PlannedTrial
+    from sweeps.planning.plan import Plan
+    from sweeps.planning.planned_trial import PlannedTrial
 
 UNKNOWN = "unknown"
 NEAR = "~"

@@ -7,8 +7,8 @@ from rich.markup import escape
 
 from sweeps.config.schema import task_card
 from sweeps.planning.plan import Plan
-from sweeps.planning.study_lock import OPTION, lock_plan
-from sweeps.schema import Problem, RefusedError
+from sweeps.planning.plan_lock import OPTION, lock_plan
+from sweeps.problems import Problem, RefusedError
 from sweeps.verbs.command import Checked
 from tracking.card import Card
 from tracking.study_lock import LOCK_FILE

@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 
 from sweeps.console import OUT
-from sweeps.schema import Problem, RefusedError
+from sweeps.problems import Problem, RefusedError
 from sweeps.verbs.command import OverrideList, guarded, print_notices
 from tracking.published_study import copy_finished, is_another, is_published, size_of
 from tracking.study import Study, read_study
@@ -29,7 +29,7 @@ def publish(overrides: OverrideList = None, to: Target = Path("studies")) -> Non
     Repeat it when more trials have finished. With paths.runs=studies only table, report and figures
     are written.
     """
-    from sweeps.planning.named_study import study_to_read
+    from sweeps.planning.studies.named_study import study_to_read
 
     taken = study_to_read(overrides)
     print_notices(taken.notices)

@@ -15,9 +15,10 @@ from rich.table import Table
 from rich.text import Text
 
 from sweeps.console import OUT, next_verb, print_json
-from sweeps.planning.naming import PLACES, by_name, chosen, command, looking, names_study
+from sweeps.planning.studies.advice import command
+from sweeps.planning.studies.study_overrides import PLACES, by_name, chosen, looking, names_study
+from sweeps.problems import Problem, RefusedError
 from sweeps.processes.times import LOOK_AT_LOG_S
-from sweeps.schema import Problem, RefusedError
 from sweeps.verbs.command import (
     Json,
     OverrideList,
@@ -32,6 +33,7 @@ from tracking.attempts import Runner, in_hand, known_runners, request_stop, runn
 from tracking.card import Card
 from tracking.files import DamagedFileError
 from tracking.log import FollowedLog
+from tracking.observed.record import observed_line
 from tracking.statistics.rows import BASE, table
 from tracking.study import Study, StudyTrial, last_active, last_asked, read_study
 from tracking.study import studies as recorded
@@ -48,7 +50,7 @@ KeepWatching = Annotated[
 @guarded
 def studies(overrides: OverrideList = None, as_json: Json = False) -> None:
     """List the studies of paths.runs, the most recently active first."""
-    from sweeps.planning.named_study import settings_to_read
+    from sweeps.planning.studies.named_study import settings_to_read
 
     runs = Path(settings_to_read(overrides).paths.runs)
     lines = _studies_json(*recorded(runs))
@@ -182,15 +184,15 @@ def status(
         "" if behind.state.uri == default_uri(study.folder.parent) else f" at {behind.state.uri}"
     )
     OUT.print(f"MLflow{escape(where)}: {escape(behind.words())}", soft_wrap=True)
-    if lock_text := lock_line(study):
-        OUT.print(Text(lock_text), soft_wrap=True)
+    for line in filter(None, (observed_line(study.folder), lock_line(study))):
+        OUT.print(Text(line), soft_wrap=True)
     states = {line["state"] for line in lines}
     if states <= {"finished"}:
         next_verb("table", looking(study.folder, overrides))
     elif "running" in states or runners(study.folder):
         next_verb("status", [*looking(study.folder, overrides), "--watch"])
     else:
-        from sweeps.planning.named_study import going_on
+        from sweeps.planning.studies.named_study import going_on
 
         next_run("sweep", study, settings, going_on(study.folder, overrides), "failed" in states)
 
@@ -345,7 +347,7 @@ def _trial_named(study: Study, name: str) -> StudyTrial:
 
 def _running_study(overrides: list[str]) -> Study:
     """The only study of the folder that runs. Raises RefusedError."""
-    from sweeps.planning.named_study import settings_to_read
+    from sweeps.planning.studies.named_study import settings_to_read
 
     runs = Path(settings_to_read(overrides).paths.runs)
     running = [study for study in recorded(runs)[0] if runners(study.folder)]

@@ -15,20 +15,13 @@ from rich.markup import escape
 
 from sweeps.config.files import BASE
 from sweeps.console import OUT, next_verb
-from sweeps.planning.naming import (
-    PLACES,
-    chosen,
-    command,
-    looking,
-    names_study,
-    placed,
-    studies_there,
-    study_names,
-)
-from sweeps.planning.renaming import refuse_half_renamed
-from sweeps.planning.trash import new_place, note_dropped
-from sweeps.planning.trial_lock import trial_lock
-from sweeps.schema import Problem, RefusedError, nearest
+from sweeps.planning.studies.advice import command, studies_there
+from sweeps.planning.studies.known_studies import study_names
+from sweeps.planning.studies.renaming import refuse_half_renamed
+from sweeps.planning.studies.study_overrides import PLACES, chosen, looking, names_study, placed
+from sweeps.planning.studies.trash import new_folder, note_dropped
+from sweeps.planning.studies.trial_lock import trial_lock
+from sweeps.problems import Problem, RefusedError, nearest
 from sweeps.verbs.command import guarded, names_and_overrides, part, unknown
 from tracking.card import Card
 from tracking.files import unless_damaged
@@ -55,9 +48,9 @@ ANY = Card("any", 1, ())
 def drop(arguments: Dropped, yes: Yes = False) -> None:
     """Remove rows or trials from a study. Their folders move to the trash; `allelse restore` brings
     them back."""
-    from sweeps.planning.named_study import (
-        study_to_change,
-    )  # imports Hydra, which `--help` does not need
+    from sweeps.planning.studies.named_study import (
+        study_to_change,  # imports Hydra, which `--help` does not need
+    )
 
     names, overrides = names_and_overrides(arguments)
     if not names:
@@ -80,7 +73,7 @@ def drop(arguments: Dropped, yes: Yes = False) -> None:
 @guarded
 def rm(arguments: Studies, yes: Yes = False) -> None:
     """Remove whole studies. Their folders move to the trash; `allelse restore` brings them back."""
-    from sweeps.planning.named_study import settings_to_read
+    from sweeps.planning.studies.named_study import settings_to_read
 
     names, overrides = names_and_overrides(arguments)
     settings = settings_to_read(overrides)
@@ -93,7 +86,7 @@ def rm(arguments: Studies, yes: Yes = False) -> None:
     trials = [trial for study in studies for trial in trials_below(study)]
     with held([*map(unsynced, studies), *map(trial_lock, trials)]):
         for study in studies:
-            place = new_place(study)
+            place = new_folder(study)
             elsewhere = checkpoint_places(trials_below(study))
             place.parent.mkdir(exist_ok=True)
             study.rename(place)
@@ -171,7 +164,7 @@ def _drop(study: Path, names: Sequence[str], typed: Sequence[str]) -> Path:
     with FileLock(study / ".locks" / "study"):
         now = read_study(study)  # another process may have added trials
         trials = _named(now, names)
-        place = new_place(study)
+        place = new_folder(study)
         left = _without(now, trials, typed)  # while all results are still there
         note_dropped(place, now, trials)
         for trial in trials:

@@ -9,10 +9,12 @@ import typer
 from rich.markup import escape
 
 from sweeps.console import OUT, next_verb
-from sweeps.planning.naming import PLACES, by_name, chosen, known_study, studies_there, study_names
-from sweeps.planning.renaming import rename_row, rename_study, row_problems, study_problems
-from sweeps.planning.trial_lock import trial_lock
-from sweeps.schema import Problem, RefusedError, nearest
+from sweeps.planning.studies.advice import studies_there
+from sweeps.planning.studies.known_studies import known_study, study_names
+from sweeps.planning.studies.renaming import rename_row, rename_study, row_problems, study_problems
+from sweeps.planning.studies.study_overrides import PLACES, by_name, chosen
+from sweeps.planning.studies.trial_lock import trial_lock
+from sweeps.problems import Problem, RefusedError, nearest
 from sweeps.verbs.command import guarded, names_and_overrides
 from sweeps.verbs.remove import checkpoint_places, held, trials_below, unsynced
 from tracking.study import Study
@@ -34,9 +36,9 @@ SHAPE = "type `allelse rename STUDY NEW`, or `allelse rename STUDY ROW NEW`"
 def rename(arguments: Names) -> None:
     """Give a study, or a row of it, another name: its folders, its record and its runs in
     MLflow."""
-    from sweeps.planning.named_study import (
-        settings_to_read,
-    )  # imports Hydra, which `--help` does not need
+    from sweeps.planning.studies.named_study import (
+        settings_to_read,  # imports Hydra, which `--help` does not need
+    )
 
     names, overrides = names_and_overrides(arguments)
     if len(names) not in (2, 3):
@@ -95,7 +97,7 @@ def _stored_elsewhere(folders: Sequence[TrialFolder]) -> list[Problem]:
 def _sent(study: Study, settings: "Settings") -> bool:
     """Give the runs in MLflow their new names; False if that is left to `sync`. Without runs there
     is nothing to do."""
-    from sweeps.planning.todays_words import with_todays_words
+    from sweeps.planning.study_rows.todays_words import with_todays_words
     from sweeps.verbs.ui import send
     from tracking.mlflow.ledger import SYNC_FILE
 

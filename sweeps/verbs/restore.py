@@ -9,9 +9,11 @@ import typer
 from rich.markup import escape
 
 from sweeps.console import OUT, next_command, next_verb
-from sweeps.planning.naming import PLACES, by_name, chosen, some_of
-from sweeps.planning.trash import Trashed, restore_study, restore_trials, trashed
-from sweeps.schema import Problem, RefusedError, nearest
+from sweeps.planning.studies.advice import some_of
+from sweeps.planning.studies.restoring import restore_study, restore_trials
+from sweeps.planning.studies.study_overrides import PLACES, by_name, chosen
+from sweeps.planning.studies.trash import Trashed, trashed
+from sweeps.problems import Problem, RefusedError, nearest
 from sweeps.verbs.command import guarded, names_and_overrides
 from tracking.table.text import Column, TextTable, lines_of, said, terminal
 
@@ -26,9 +28,9 @@ Names = Annotated[
 @guarded
 def restore(arguments: Names = None) -> None:
     """Bring back what `drop` and `rm` have removed. Without names, list what the trash holds."""
-    from sweeps.planning.named_study import (
-        settings_to_read,
-    )  # imports Hydra, which `--help` does not need
+    from sweeps.planning.studies.named_study import (
+        settings_to_read,  # imports Hydra, which `--help` does not need
+    )
 
     names, overrides = names_and_overrides(arguments or [])
     items = trashed(Path(settings_to_read(overrides).paths.runs))
@@ -53,7 +55,7 @@ def _by_item(
         if isinstance(each, Problem):
             continue
         item, trials = each
-        known = trials_of.setdefault(item.place, (item, []))[1]
+        known = trials_of.setdefault(item.folder, (item, []))[1]
         known += [trial for trial in trials if trial not in known]
     return list(trials_of.values())
 

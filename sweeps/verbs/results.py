@@ -13,8 +13,8 @@ import typer
 from rich.markup import escape
 
 from sweeps.console import OUT, next_verb
-from sweeps.planning.naming import chosen, looking
-from sweeps.schema import Problem, RefusedError
+from sweeps.planning.studies.study_overrides import chosen, looking
+from sweeps.problems import Problem, RefusedError
 from sweeps.verbs.command import (
     Checked,
     Json,
@@ -25,6 +25,7 @@ from sweeps.verbs.command import (
     rows_of,
     taken_study,
 )
+from tracking.observed.record import is_observed
 from tracking.statistics.findings import Findings, find
 from tracking.statistics.rows import BASE, TableRow
 from tracking.statistics.rows import table as table_of
@@ -141,9 +142,14 @@ def table(
     made = replace(made, view=view)
     if as_format is None:
         OUT.print(shown(made, OUT.width))
-        next_verb("ui", looking(study.folder, overrides))
+        next_verb(_next_verb(study), looking(study.folder, overrides))
     else:
         OUT.file.write(written(as_format, made))
+
+
+def _next_verb(study: Study) -> str:
+    """After the table. Runs that were imported are in no store of ours, until `sync` sends them."""
+    return "report" if is_observed(study.folder) else "ui"
 
 
 OPTIONS_OF_CHOICE = (
@@ -332,7 +338,8 @@ def report(
     _refuse_published(study, output)
     made = Choice(study, settings, overrides or []).table()
     write_report(made, settings, output, figures, drawn=not no_figures)
-    next_verb("ui", looking(study.folder, overrides))
+    if not is_observed(study.folder):
+        next_verb("ui", looking(study.folder, overrides))
 
 
 def write_report(

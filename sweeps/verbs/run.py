@@ -19,7 +19,8 @@ from rich.table import Table
 from sweeps.config.schema import task_card
 from sweeps.config.tasks import ENTRY_POINTS, OURS
 from sweeps.console import ERR, OUT, next_verb, print_json, printing_ends_nothing, typed_command
-from sweeps.planning.naming import SELECTING, command, looking
+from sweeps.planning.studies.advice import command
+from sweeps.planning.studies.study_overrides import SELECTING, looking
 from sweeps.task import Problem, RefusedError
 from sweeps.verbs.command import (
     Add,
@@ -56,7 +57,8 @@ from tracking.words import flops, millions, parameters
 
 if TYPE_CHECKING:
     from sweeps.costs.estimate import Estimate
-    from sweeps.planning.plan import Plan, PlannedTrial
+    from sweeps.planning.plan import Plan
+    from sweeps.planning.planned_trial import PlannedTrial
     from sweeps.preflight.machine import Examined
 
 ONE_LINE_EACH = 100
@@ -173,7 +175,7 @@ def train(
     )
     from sweeps.running.single_process import run_single  # loads torch, which no refusal needs
 
-    for note in planned.composition.told:
+    for note in planned.composition.row_notes:
         OUT.print(escape(note), style="dim", soft_wrap=True)
     with printing_ends_nothing():
         run_single(planned, typed_command(), OUT)
@@ -197,7 +199,7 @@ def _checked(
 def _plan_table(plan: "Plan", estimate: "Estimate", overrides: Sequence[str]) -> Table:
     """What will run and what it costs: a line per trial, or per row of a large study."""
     from sweeps.planning.cautions import cautions
-    from sweeps.planning.study_lock import planned_lock_line
+    from sweeps.planning.plan_lock import planned_lock_line
 
     warnings = [*cautions(plan), *precision_lines(plan)]
     names = plan.composition.names({planned.trial.row for planned in plan.trials})
@@ -351,7 +353,7 @@ def _plan_state(plan: "Plan", planned: "PlannedTrial", taken: Collection[str]) -
 def _overrides_to_run(planned: "Plan", overrides: list[str] | None) -> list[str]:
     """The overrides that run a displayed plan: all typed ones for a new study, only changes for a
     recorded one."""
-    from sweeps.planning.named_study import going_on
+    from sweeps.planning.studies.named_study import going_on
 
     adding = ["--add"] if planned.added else []
     if planned.before is None or not planned.before.begun:
@@ -397,7 +399,7 @@ def _show_outcome(
         write_report(table, planned.composition.shared)
     if unfinished:
         selected = SELECTING if len(planned.trials) < len(study.trials) else ()
-        from sweeps.planning.named_study import going_on
+        from sweeps.planning.studies.named_study import going_on
 
         words = going_on(planned.folder, overrides, selected)
         next_run(verb, study, planned.composition.shared, words, bool(failed))
@@ -496,7 +498,8 @@ def config(overrides: OverrideList = None, cfg: Cfg = None, info: Info = None) -
     """
     import yaml
 
-    from sweeps.planning.compose import compose_row, defaults_of, job_of
+    from sweeps.planning.study_rows.compose import compose_row
+    from sweeps.planning.study_rows.composed_files import defaults_of, job_of
     from tracking.uri import shown_tree
 
     for name, given, taken in (("--cfg", cfg, "job"), ("--info", info, "defaults")):

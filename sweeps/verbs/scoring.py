@@ -9,9 +9,10 @@ from typing import Any
 
 from sweeps.config.schema import Schema
 from sweeps.config.tasks import TaskSource, load_task
-from sweeps.planning.user_code import recorded_code
-from sweeps.schema import damaged, dotted, nested
+from sweeps.planning.user_code.versions import recorded_code
+from sweeps.problems import damaged
 from sweeps.task import Problem, RefusedError, Task
+from sweeps.trees import dotted, nested
 from sweeps.verbs.stored_weights import lineage_of
 from sweeps.verbs.trained_trial import TrainedTrial
 from sweeps.worker.attempt import Driver

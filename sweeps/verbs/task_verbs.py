@@ -13,8 +13,8 @@ from typer.core import TyperGroup
 
 from sweeps.config.tasks import DEFAULT_TASK, TaskSource, known_tasks, source_of
 from sweeps.console import next_command, print_refusal
-from sweeps.planning.naming import naming
-from sweeps.schema import COMMAND_LINE, Problem, RefusedError, damaged
+from sweeps.planning.studies.study_overrides import naming
+from sweeps.problems import COMMAND_LINE, Problem, RefusedError, damaged
 from sweeps.task import Trained, Typed
 from sweeps.verbs.command import Trials, guarded, named_folder, named_folders, refuse_without_extra
 from sweeps.verbs.evaluate import evaluate
@@ -230,7 +230,7 @@ def read_request(
     ``several``: the verb takes several values of a key that scores."""
     from sweeps.config.hydra import Library
     from sweeps.config.overrides import parse_overrides
-    from sweeps.planning.compose import compose_settings
+    from sweeps.planning.study_rows.compose import compose_settings
 
     names = [argument for argument in arguments if "=" not in argument or Path(argument).exists()]
     overrides = [argument for argument in arguments if argument not in names]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sweeps.schema import RefusedError
+from sweeps.problems import RefusedError
 from sweeps.task import Task
 from tracking.files import DamagedFileError, unless_damaged
 from tracking.statistics.comparison import Differing, SampleCompared, Side
@@ -65,7 +65,7 @@ def data_folder(
 
     The recorded one may have moved along with the study's.
     """
-    from sweeps.planning.composition import moved  # these import Hydra
+    from sweeps.planning.study_rows.study_record import moved  # these import Hydra
     from sweeps.worker.prepared import data_place
 
     recorded = Path(moved(stored["paths"]["data"], stored["paths"]["runs"], folder.path.parents[1]))
@@ -85,7 +85,7 @@ def _prepared_texts(
     study: Study, trial: StudyTrial, set_name: str, data: Path
 ) -> tuple[dict[str, Sequence[str]], str]:
     """Sources, references and the like; none with the reason."""
-    from sweeps.planning.compose import source_of_study
+    from sweeps.planning.study_rows.command_task import source_of_study
     from sweeps.worker.prepared import check_whole, data_place
 
     try:

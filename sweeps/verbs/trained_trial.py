@@ -14,12 +14,15 @@ from sweeps.config.row_naming import short_value, with_digest
 from sweeps.config.schema import Schema, task_card
 from sweeps.config.settings import Settings
 from sweeps.config.tasks import TaskSource
-from sweeps.planning.composition import moved, moved_value
-from sweeps.planning.naming import known_study
-from sweeps.planning.trial_lock import trial_lock
-from sweeps.planning.user_code import scoring_code, user_code
-from sweeps.schema import COMMAND_LINE, Problem, RefusedError, assigned, parse
+from sweeps.fields import parse
+from sweeps.planning.studies.known_studies import known_study
+from sweeps.planning.studies.trial_lock import trial_lock
+from sweeps.planning.study_rows.study_record import moved, moved_value
+from sweeps.planning.user_code.files import user_code
+from sweeps.planning.user_code.versions import scoring_code
+from sweeps.problems import COMMAND_LINE, Problem, RefusedError
 from sweeps.task import NO_TEXTS, Keep, MissingStepError, Numbers, Saved, Task, Texts, Typed
+from sweeps.trees import assigned
 from sweeps.verbs.command import TRIAL_KINDS, unfinished
 from sweeps.verbs.stored_weights import StoredWeights, stored_weights, study_lineage
 from sweeps.verbs.texts import data_folder

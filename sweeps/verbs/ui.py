@@ -14,8 +14,8 @@ import typer
 from rich.markup import escape
 
 from sweeps.console import ERR, OUT
-from sweeps.planning.published_copy import writable
-from sweeps.schema import Problem, RefusedError
+from sweeps.planning.studies.published_copy import writable
+from sweeps.problems import Problem, RefusedError
 from sweeps.verbs.command import OverrideList, guarded, refuse_without_extra, taken_study
 from tracking.study import Study, separate
 from tracking.uri import default_uri, without_password
@@ -46,7 +46,7 @@ def sync(
 def send(study: Study, settings: "Settings") -> int:
     """Sync the study once. Returns the exit code. Raises RefusedError."""
     refuse_without_extra()
-    from sweeps.planning.todays_words import record_words
+    from sweeps.planning.study_rows.todays_words import record_words
     from sweeps.running.syncer import sync_command, sync_environment
 
     record_words(study)
@@ -100,7 +100,7 @@ def _to_serve(overrides: list[str] | None) -> tuple[Path, Study | None, str]:
 
     Raises RefusedError.
     """
-    from sweeps.planning.named_study import settings_to_read
+    from sweeps.planning.studies.named_study import settings_to_read
 
     settings = settings_to_read(overrides)
     runs = Path(settings.paths.runs)

@@ -3,7 +3,7 @@
 from rich.markup import escape
 
 from sweeps.console import OUT, typed_command
-from sweeps.schema import Problem, RefusedError
+from sweeps.problems import Problem, RefusedError
 from sweeps.verbs.command import names_and_overrides, refuse_without_extra
 from tracking.words import listed
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
 
-from sweeps.planning.plan import Plan, PlannedTrial
+from sweeps.planning.plan import Plan
+from sweeps.planning.planned_trial import PlannedTrial
 from sweeps.planning.source_trial import Source
-from sweeps.schema import Problem, RefusedError, nearest
+from sweeps.problems import Problem, RefusedError, nearest
 from sweeps.worker.user_code.environment import variables
 from tracking.code import Code
 from tracking.provenance import DISTRIBUTION, Provenance, cpu_model, own_files, own_version

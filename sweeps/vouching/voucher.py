@@ -10,8 +10,8 @@ from typing import Any
 from filelock import FileLock
 
 from sweeps.planning.plan import Plan
-from sweeps.planning.user_code import scoring_code
-from sweeps.schema import Problem, RefusedError
+from sweeps.planning.user_code.versions import scoring_code
+from sweeps.problems import Problem, RefusedError
 from sweeps.vouching.candidates import Candidate, chosen_candidate, differences, versions_of
 from sweeps.vouching.comparison import first_difference, have_same_scores, have_same_weights
 from sweeps.vouching.retrial import retrial_folder, retrial_of, run_retrial

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from sweeps.config.schema import Schema
-from sweeps.schema import Problem, RefusedError
+from sweeps.problems import Problem, RefusedError
 from sweeps.task import Keep, Task
 from sweeps.worker.checkpoint_files import OwnFormat, Restored, copy_work_files
 from sweeps.worker.checkpoints import Checkpoints, work_folder

@@ -17,9 +17,9 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from sweeps.problems import Problem, RefusedError
 from sweeps.processes.storage import alive, at_place
 from sweeps.processes.times import LOOK_AT_LOCK_S
-from sweeps.schema import Problem, RefusedError
 from sweeps.task import Task, Told
 from tracking.provenance import prepared_place
 from tracking.trial import TrialFolder

@@ -6,8 +6,8 @@ import torch
 from benchmarks.decoders import Decoder, ctranslate2_decoder, marian, ours
 from benchmarks.decoding import Workload, measure, one_length
 from benchmarks.timing import Rounds
-from sweeps.planning.compose import compose_row
-from sweeps.schema import RefusedError
+from sweeps.planning.study_rows.compose import compose_row
+from sweeps.problems import RefusedError
 
 ONCE = Rounds(1, 1)
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from typed import typed
 
-from sweeps.planning.compose import compose_sweep
 from sweeps.planning.plan import Plan, make_plan
-from sweeps.schema import Problem, RefusedError
+from sweeps.planning.study_rows.compose import compose_sweep
+from sweeps.problems import Problem, RefusedError
 
 ALLELSE = Path(sysconfig.get_path("scripts")) / "allelse"
 ROW_HEAD = "# @package _global_\nrow: {group: F, change: mine, published: {ppl: null, bleu: null, params_m: null}}\n"

@@ -9,7 +9,7 @@ from typing import Any
 import finished_trials
 from small_text import TEXT, sentences, write_text
 
-from sweeps.planning.plan import PlannedTrial
+from sweeps.planning.planned_trial import PlannedTrial
 from sweeps.worker.prepared import prepared_folder
 from tracking.trial import statistics_name, statistics_text
 from transformer.decoding.evaluation import text_scores

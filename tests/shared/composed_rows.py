@@ -3,8 +3,8 @@
 from functools import cache
 
 from sweeps.config.files import SHIPPED
-from sweeps.planning.compose import compose_sweep
-from sweeps.planning.composition import ComposedRow, Composition
+from sweeps.planning.study_rows.compose import compose_sweep
+from sweeps.planning.study_rows.composed_rows import ComposedRow, Composition
 
 ROWS = sorted(path.stem for path in (SHIPPED / "row").glob("*.yaml"))
 SCALES = sorted(path.stem for path in (SHIPPED / "scale").glob("*.yaml"))

@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from sweeps.planning.continuation import plan_sweep
-from sweeps.planning.plan import Plan, PlannedTrial, recorded
+from sweeps.planning.plan import Plan
+from sweeps.planning.plan_record import recorded
+from sweeps.planning.planned_trial import PlannedTrial
 from sweeps.running.recorder import Recorder
 from tracking.study import Study, read_study, write_study
 

@@ -9,7 +9,13 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs" / "reference.md"
 FACADE = "allelse/__init__.py"
-SOURCES = ("sweeps/task.py", "sweeps/schema.py", "tracking/card.py", "sweeps/function_task.py")
+SOURCES = (
+    "sweeps/task.py",
+    "sweeps/fields.py",
+    "sweeps/problems.py",
+    "tracking/card.py",
+    "sweeps/function_task.py",
+)
 HEAD = """# Reference
 
 Every name that you can import from `allelse`. [your-own.md](your-own.md) is the guide.

@@ -9,8 +9,8 @@ import yaml
 
 from sweeps.config.files import SHIPPED
 from sweeps.config.schema import Schema
-from sweeps.planning.compose import compose_row
-from sweeps.schema import dotted
+from sweeps.planning.study_rows.compose import compose_row
+from sweeps.trees import dotted
 from transformer.task import TRANSLATION
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "scales.md"

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from small_trials import DECODE, SMALL, small_trial
 
-from sweeps.schema import Problem, parse
+from sweeps.fields import parse
+from sweeps.problems import Problem
 from transformer.config import TrialConfig
 
 WHOLE, NUMBER = "must be a whole number", "must be a number"

@@ -15,6 +15,7 @@ from typing import Any
 
 from tracking.card import Metric
 from tracking.files import unless_damaged, write_atomic
+from tracking.observed.record import doubts_by_title
 from tracking.provenance import changes
 from tracking.report.curves import curve_figures
 from tracking.report.drawing import FIGURE_FORMATS, Drawing, Entry
@@ -144,6 +145,9 @@ def _sections(content: Content) -> list[Section]:
     )
     return [
         Section("table", "Results", "results.html", _results(content)),
+        Section(
+            "doubts", "What cannot be defended", "doubts.html", doubts_by_title(table.study.folder)
+        ),
         Section(
             "sets", "Scores on every set", "set_scores.html", set_scores(table, content.entries)
         ),

@@ -4,6 +4,7 @@ lock."""
 from collections.abc import Iterable, Iterator, Sequence
 
 from tracking.card import Metric
+from tracking.observed.record import is_observed, observed_line
 from tracking.study import Study, read_study
 from tracking.study_lock import LOCK_FILE, Output, lock_line
 from tracking.words import listed
@@ -35,7 +36,9 @@ def voucher_lines(study: Study) -> Iterator[str]:
 
 def lock_lines(shown: Study, metrics: Sequence[Metric], reference: str) -> Iterator[str]:
     """At most one line: whether the study, and a table of these trials and metrics, follow the
-    study's lock."""
+    study's lock. Of a study that allelse did not run, where it comes from instead."""
+    if is_observed(shown.folder):
+        yield observed_line(shown.folder)
     if (shown.folder / LOCK_FILE).exists():
         yield lock_line(read_study(shown.folder), Output(shown, metrics, reference))
 

@@ -15,7 +15,7 @@ from typed import refusal, typed
 
 from sweeps.config.files import SHIPPED
 from sweeps.config.schema import Schema
-from sweeps.planning.compose import compose_sweep
+from sweeps.planning.study_rows.compose import compose_sweep
 
 ROWS = sorted(file.stem for file in (SHIPPED / "row").glob("*.yaml"))
 GROUPS = ("model", "train", "decode", "data")

@@ -7,10 +7,10 @@ from allelse_in_folder import own, own_row, plan
 from finished_trials import study_in, sweep
 from small_task import BASE, HEAD, write_task
 
-from sweeps.planning.compose import compose_row, compose_sweep
-from sweeps.planning.composition import shown_change
 from sweeps.planning.continuation import plan_row, plan_sweep
 from sweeps.planning.plan import Plan
+from sweeps.planning.study_rows.compose import compose_row, compose_sweep
+from sweeps.planning.study_rows.row_words import shown_change
 
 HEADS = "sweep.vary={model.n_heads: [1, 4]}"
 

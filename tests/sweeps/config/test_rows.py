@@ -15,8 +15,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from translation_key import trial_key
 
 from sweeps.config.files import SHIPPED
-from sweeps.planning.compose import compose_sweep
-from sweeps.planning.composition import describe
+from sweeps.planning.study_rows.compose import compose_sweep
+from sweeps.planning.study_rows.row_words import describe
 from transformer.cost import Lengths, forward_flops, parameters, training_flops
 from transformer.model.encoder_decoder import Transformer
 from transformer.training.loss import summed_loss

@@ -10,9 +10,10 @@ from scale_table import SCALES as IN_DOCUMENT
 
 from sweeps.config.files import SHIPPED
 from sweeps.config.schema import Schema
-from sweeps.planning.compose import compose_row, compose_sweep
-from sweeps.planning.composition import Composition, describe
-from sweeps.schema import dotted
+from sweeps.planning.study_rows.compose import compose_row, compose_sweep
+from sweeps.planning.study_rows.composed_rows import Composition
+from sweeps.planning.study_rows.row_words import describe
+from sweeps.trees import dotted
 from transformer.task import TRANSLATION
 
 SCHEMA = Schema.of(TRANSLATION)

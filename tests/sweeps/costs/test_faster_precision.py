@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from allelse_in_folder import allelse, contents
 
-from sweeps.planning.compose import compose_base
+from sweeps.planning.study_rows.compose import compose_base
 from transformer.training.timed_precision import seconds_by_precision
 
 TASK = """

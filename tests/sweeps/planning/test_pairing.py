@@ -6,8 +6,8 @@ import pytest
 from studies_on_disk import begin, finish
 
 from sweeps.planning.continuation import plan_sweep
-from sweeps.planning.plan import recorded
-from sweeps.schema import RefusedError
+from sweeps.planning.plan_record import recorded
+from sweeps.problems import RefusedError
 from tracking.study import Study, read_study, write_study
 
 WORDS = ("sweep.name=pairs", "sweep.rows=[base,a_heads_1]")

@@ -9,8 +9,10 @@ from allelse_in_folder import allelse, contents, plan, refused
 from finished_trials import finish
 
 from sweeps.planning.continuation import plan_sweep
-from sweeps.planning.plan import Plan, PlannedTrial, recorded
-from sweeps.schema import RefusedError
+from sweeps.planning.plan import Plan
+from sweeps.planning.plan_record import recorded
+from sweeps.planning.planned_trial import PlannedTrial
+from sweeps.problems import RefusedError
 from tracking.study import read_study, write_study
 
 BASE = "sweep.rows=[base]"

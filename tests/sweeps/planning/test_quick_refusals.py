@@ -9,7 +9,7 @@ import pytest
 from allelse_in_folder import contents, plan
 from typed import refusal
 
-from sweeps.planning.plan import recorded
+from sweeps.planning.plan_record import recorded
 from tracking.study import write_study
 
 HEAVY = ("torch", "ray", "mlflow", "sacrebleu", "ctranslate2", "safetensors")

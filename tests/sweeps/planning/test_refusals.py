@@ -8,7 +8,7 @@ import pytest
 from allelse_in_folder import ROW_HEAD, allelse, contents, own
 from typed import refusal, refused_for
 
-from sweeps.planning.compose import compose_sweep
+from sweeps.planning.study_rows.compose import compose_sweep
 
 # what is typed, and each reason of the refusal: its parts in their order
 TYPED: list[tuple[str, list[str]]] = [

@@ -9,9 +9,9 @@ from allelse_in_folder import own, own_row
 from finished_trials import study_in, sweep
 from typed import typed
 
-from sweeps.planning.compose import compose_sweep
-from sweeps.planning.composition import shown_change
 from sweeps.planning.continuation import plan_sweep
+from sweeps.planning.study_rows.compose import compose_sweep
+from sweeps.planning.study_rows.row_words import shown_change
 
 # a row's own words, its body, what is shown, and its change before scaling
 WORDS = {

@@ -8,7 +8,7 @@ from allelse_in_folder import plan
 from toy_task import BASE, write_toy
 
 from sweeps.planning.continuation import plan_sweep
-from sweeps.planning.plan import recorded
+from sweeps.planning.plan_record import recorded
 from tracking.study import read_study, write_study
 
 GROUP = {

@@ -9,7 +9,8 @@ from scored_task import HEAD, SOURCE, write_scored
 from typed import refused_for
 
 from sweeps.planning.continuation import plan_sweep
-from sweeps.planning.plan import Plan, recorded
+from sweeps.planning.plan import Plan
+from sweeps.planning.plan_record import recorded
 from tracking.study import read_study, write_study
 
 STUDY = ("task=scored", "sweep.name=s")

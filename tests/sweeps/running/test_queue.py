@@ -12,7 +12,7 @@ from rich.console import Console
 from small_task import write_task
 
 from sweeps.planning.continuation import plan_sweep
-from sweeps.planning.plan import recorded
+from sweeps.planning.plan_record import recorded
 from sweeps.running.failures import Silence
 from sweeps.running.group import WorkerGroup
 from sweeps.running.progress import Progress

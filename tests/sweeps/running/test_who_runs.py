@@ -11,7 +11,7 @@ import pytest
 from finished_trials import finish, study_in, sweep
 from typed import refusal, typed
 
-from sweeps.planning.trial_lock import trial_lock
+from sweeps.planning.studies.trial_lock import trial_lock
 from sweeps.running.stopping import Stopping, announced
 from tracking.attempts import Process, Runner, announce, known_runners, own_process
 

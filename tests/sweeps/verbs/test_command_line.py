@@ -12,7 +12,7 @@ from allelse_in_folder import ALLELSE, contents, own, run_in
 from finished_trials import study_in, sweep
 from typed import refusal, typed
 
-from sweeps.planning.compose import compose_row
+from sweeps.planning.study_rows.compose import compose_row
 
 ROWS = "sweep.rows=[base,a_heads_1,c_layers_2]"
 

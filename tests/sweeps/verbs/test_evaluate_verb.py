@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from typed import printed, refusal, typed
 
-from sweeps.planning.trial_lock import trial_lock
+from sweeps.planning.studies.trial_lock import trial_lock
 from tracking.trial import TrialFolder
 from transformer.card import CARD
 

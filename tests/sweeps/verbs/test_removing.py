@@ -13,7 +13,7 @@ from finished_trials import study_in, sweep
 from typed import printed, refusal
 
 from sweeps.planning.continuation import plan_sweep
-from sweeps.planning.trial_lock import trial_lock
+from sweeps.planning.studies.trial_lock import trial_lock
 from tracking.study import Study
 from tracking.trial import TrialFolder
 

@@ -17,10 +17,10 @@ from small_task import HEAD
 
 from sweeps.config.schema import task_card
 from sweeps.config.tasks import load_task
-from sweeps.planning.compose import compose_sweep
 from sweeps.planning.plan import Plan, make_plan
+from sweeps.planning.study_rows.compose import compose_sweep
+from sweeps.problems import Problem, RefusedError
 from sweeps.running.opening import prepare_data
-from sweeps.schema import Problem, RefusedError
 from sweeps.worker.prepared import check_data, prepare_once, prepared_folder
 from tracking.trial import TrialFolder
 

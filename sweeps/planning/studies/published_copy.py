@@ -1,4 +1,4 @@
-"""The copy of a published study to which MLflow's files are added: a published study stays as it
+"""The copy of a published study to which MLflow's files are added, so that the original stays as it
 is."""
 
 import os
@@ -22,6 +22,6 @@ def writable(study: Study, settings: Settings) -> tuple[Study, Settings]:
 
 
 def _cache() -> Path:
-    """``allelse`` in the user's folder for what can be made again."""
+    """``allelse`` in the user's cache folder."""
     folder = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(folder).expanduser().absolute() / "allelse"

@@ -1,20 +1,17 @@
-"""A schema: dataclasses whose fields state what they allow and what they are for, and plain data
+"""Fields of dataclasses that state what they allow and what they are for; and plain data turned
 into them.
 
 ``Annotated[int, Range(1)]`` and ``Literal["fp32", "bf16"]`` state what a field allows. A role such
 as ``Scores()`` tells what it is for; a field without one decides what is trained. A field that was
-added later carries ``Neutral(value)``: what older configurations without it mean."""
+added later carries ``Neutral(value)``: what older configurations without it mean.
+"""
 
-import difflib
 import math
-import re
 from collections.abc import Iterable, Mapping
-from copy import deepcopy
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
 from typing import (
-    TYPE_CHECKING,
     Annotated,
     Any,
     Literal,
@@ -25,8 +22,7 @@ from typing import (
     get_type_hints,
 )
 
-if TYPE_CHECKING:
-    from tracking.files import DamagedFileError
+from sweeps.problems import UNKNOWN_KEY, Problem, nearest
 
 Role = TypeVar("Role")
 
@@ -147,39 +143,6 @@ class Divided:
 
 
 T = TypeVar("T")
-UNKNOWN_KEY = "is not a key"
-COMMAND_LINE = "command line"
-"""The place of what was typed."""
-
-
-@dataclass(frozen=True)
-class Problem:
-    """One refused value: the key, the value found there, and the allowed values."""
-
-    key: str
-    found: str
-    allowed: str
-    nearest: str | None = None
-    place: str | None = None
-
-    def __str__(self) -> str:
-        place = f" ({self.place})" if self.place else ""
-        hint = f" Did you mean {self.nearest}?" if self.nearest else ""
-        return f"{self.key}{place}: {self.found}; {self.allowed}.{hint}"
-
-
-class RefusedError(ValueError):
-    """A request that cannot run; holds every problem found, and the ``outcome`` if a part of it was
-    done."""
-
-    def __init__(self, problems: Iterable[Problem], outcome: str = "") -> None:
-        self.problems, self.outcome = list(problems), outcome
-        super().__init__("\n".join(map(str, self.problems)))
-
-
-def damaged(error: "DamagedFileError") -> Problem:
-    """What is wrong with a damaged file, and its remedy."""
-    return Problem(error.path.name, str(error), error.remedy)
 
 
 @dataclass(frozen=True)
@@ -202,21 +165,6 @@ class Range:
         if self.below:
             return f"of at least {self.low:.10g} and below {self.high:.10g}"
         return f"between {self.low:.10g} and {self.high:.10g}"
-
-
-def nearest(name: str, allowed: Iterable[str]) -> str | None:
-    """The allowed name that looks most like ``name``, without regard to case and separators; None
-    if none is close."""
-    known: dict[str, str] = {}
-    for other in allowed:
-        known.setdefault(plain(other), other)
-    matches = difflib.get_close_matches(plain(name), known, n=1, cutoff=0.6)
-    return known[matches[0]] if matches else None
-
-
-def plain(name: str) -> str:
-    """A name in lower case, without separators."""
-    return re.sub(r"[\s_-]+", "", name.casefold())
 
 
 def parse(cls: type[T], tree: object, prefix: str = "") -> tuple[T | None, list[Problem]]:
@@ -362,59 +310,3 @@ def _show(value: object) -> str:
 
 def _join(prefix: str, name: str) -> str:
     return f"{prefix}.{name}" if prefix else name
-
-
-Tree = dict[str, Any]
-Values = dict[str, Any]
-
-
-def assigned(tree: Tree, values: Mapping[str, Any]) -> Tree:
-    """A copy with these dotted keys set, where their groups exist."""
-    tree = deepcopy(tree)
-    for key, value in values.items():
-        *groups, name = key.split(".")
-        node: Any = tree
-        for group in groups:
-            node = node.get(group) if isinstance(node, dict) else None
-        if isinstance(node, dict):
-            node[name] = value
-    return tree
-
-
-def merged(below: Tree, above: Tree) -> Tree:
-    """A copy with groups and mappings merged key by key, as Hydra merges them."""
-    result = deepcopy(below)
-    for key, value in above.items():
-        both = isinstance(value, dict) and isinstance(result.get(key), dict)
-        result[key] = merged(result[key], value) if both else deepcopy(value)
-    return result
-
-
-def dotted(tree: Tree) -> Values:
-    """{"model": {"d_ff": 64}} as {"model.d_ff": 64}; what is no group is left out."""
-    groups = {group: values for group, values in tree.items() if isinstance(values, dict)}
-    return {
-        f"{group}.{name}": value
-        for group, values in groups.items()
-        for name, value in values.items()
-    }
-
-
-def nested(values: Mapping[str, Any]) -> Tree:
-    """The reverse of ``dotted``."""
-    tree: Tree = {}
-    for key, value in values.items():
-        group, name = key.split(".")
-        tree.setdefault(group, {})[name] = value
-    return tree
-
-
-def differences(base: Tree, row: Tree, groups: Iterable[str]) -> Values:
-    """Dotted keys and values by which a row differs from base in these groups."""
-    return {
-        f"{group}.{key}": value
-        for group in groups
-        if isinstance(row.get(group), dict) and isinstance(base.get(group), dict)
-        for key, value in row[group].items()
-        if value != base[group].get(key, object())
-    }

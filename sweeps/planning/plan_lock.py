@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping
 
 from filelock import FileLock
 
-from sweeps.config.schema import Schema
-from sweeps.planning.composition import decides_weights, values_of
-from sweeps.planning.plan import Plan, recorded
-from sweeps.schema import Problem, RefusedError
+from sweeps.planning.plan import Plan
+from sweeps.planning.plan_record import recorded
+from sweeps.planning.study_rows.study_record import decides_weights, values_of
+from sweeps.problems import Problem, RefusedError
 from tracking.study_lock import LOCK_FILE, Lock, lock_line, lock_of, read_lock, write_lock
 from tracking.uri import is_secret
 
@@ -34,34 +34,36 @@ def planned_lock_line(plan: Plan) -> str:
 
 
 def _locked_keys(plan: Plan) -> set[str]:
-    """All that decides weights or scores, but for secrets and the places of data: trial keys hold
-    its fingerprint."""
-    schema = Schema.of(plan.task)
-    keys = values_of(plan.composition.base)
-    lasting = {key for key in keys if decides_weights(schema, key) or key in schema.scores}
-    return {key for key in lasting if not is_secret(key)}
+    """All keys that decide weights or scores, but for secrets. Trial keys hold the fingerprint of
+    the data, so its places may change."""
+    schema = plan.composition.schema
+    return {
+        key
+        for key in values_of(plan.composition.base)
+        if (decides_weights(schema, key) or key in schema.scores) and not is_secret(key)
+    }
 
 
 def _refuse(plan: Plan) -> None:
-    if problems := list(_problems(plan)):
+    problems = list(_problems(plan))
+    if problems:
         raise RefusedError(problems)
 
 
 def _problems(plan: Plan) -> Iterator[Problem]:
     """Why the study cannot be locked, or not any more."""
     name = plan.folder.name
-    anew = "choose another sweep.name, and lock it before its first result"
+    allowed = "choose another sweep.name, and lock it before its first result"
     lock = read_lock(plan.folder)
     if lock is not None:
-        yield Problem(OPTION, f"is given, but {name} has its {lock.name}", anew)
+        yield Problem(OPTION, f"is given, but {name} has its {lock.name}", allowed)
         return
-    with_result = next(
-        (planned.trial.name for planned in plan.trials if planned.result is not None), None
-    )
-    if with_result is not None:
-        yield Problem(OPTION, f"comes too late: {name} has the result of {with_result}", anew)
+    finished = [planned.trial.name for planned in plan.trials if planned.result is not None]
+    if finished:
+        fault = f"comes too late: {name} has the result of {finished[0]}"
+        yield Problem(OPTION, fault, allowed)
     elif plan.before is not None and plan.before.showed_results:
-        yield Problem(OPTION, f"comes too late: {name} has shown results", anew)
+        yield Problem(OPTION, f"comes too late: {name} has shown results", allowed)
     for planned in plan.to_take[:1]:
         trial = planned.trial.name
         fault = f"comes too late: {trial} is taken from {plan.sources[trial].study.name}"

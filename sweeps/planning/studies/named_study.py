@@ -1,0 +1,138 @@
+"""The recorded study that a command names, or takes if it names none."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from sweeps.config.overrides import parse_overrides
+from sweeps.config.schema import Schema
+from sweeps.config.settings import Settings
+from sweeps.planning.studies.advice import studies_there
+from sweeps.planning.studies.known_studies import known_study, study_names
+from sweeps.planning.studies.study_overrides import FREE, NAMING, by_name, chosen, names_study
+from sweeps.planning.study_rows.command_task import library_of, source_named
+from sweeps.planning.study_rows.compose import compose_settings
+from sweeps.problems import COMMAND_LINE, Problem, RefusedError, damaged, nearest
+from tracking.study import Study, studies
+from tracking.words import shell_line
+
+READS = "task=, data=, scale=, sweep.name=, paths. and tracking."
+
+
+@dataclass(frozen=True)
+class NamedStudy:
+    """A study with the settings that name it. ``notices`` say which one was taken, if there was a
+    choice."""
+
+    study: Study
+    settings: Settings
+    notices: tuple[str, ...] = ()
+
+
+def settings_to_read(overrides: list[str] | None, used: tuple[str, ...] = ()) -> Settings:
+    """``compose_settings`` for a verb that only reads: what it would not use is refused. Raises
+    RefusedError.
+
+    It uses names and places of a study, and keys that begin as ``used``.
+    """
+    library = library_of(overrides or [], Path.cwd(), trains=False)
+    typed, problems = parse_overrides(overrides or [], library)
+    allowed = f"to find a study and its runs it takes {READS}"
+    for key in (*typed.choices, *typed.values):
+        if not chosen([f"{key}="], NAMING, used):
+            fault = "is not used by a verb that only reads"
+            problems.append(Problem(key, fault, allowed, place=COMMAND_LINE))
+    if problems:
+        raise RefusedError(problems)
+    return compose_settings(overrides or [], library=library)
+
+
+def named_study(settings: Settings) -> Study:
+    """The study of these settings. Raises RefusedError with the nearest name if it is not
+    recorded."""
+    folder = settings.study_folder
+    study = known_study(folder)
+    if study is None:
+        runs = Path(settings.paths.runs)
+        near = nearest(folder.name, study_names(runs))
+        suggestion = shell_line([by_name(runs / near)]) if near else None
+        fault = f'is "{folder.name}", but {runs} has no such study'
+        raise RefusedError([Problem("sweep.name", fault, studies_there(runs), suggestion)])
+    return study
+
+
+def study_to_read(overrides: list[str] | None, used: tuple[str, ...] = ()) -> NamedStudy:
+    """The named study; without a name, the one that was active last. Raises RefusedError.
+
+    ``used`` begin the keys that the verb uses besides names and places.
+    """
+    settings = settings_to_read(overrides, used)
+    if names_study(overrides):
+        return NamedStudy(named_study(settings), settings)
+    runs = Path(settings.paths.runs)
+    recorded, faults = studies(runs)
+    if not recorded and faults:
+        raise RefusedError(map(damaged, faults))
+    if not recorded:
+        raise RefusedError([_no_study(runs)])
+    newest = recorded[0]
+    notices = [f"Skipped: {fault}" for fault in faults]
+    if len(recorded) > 1:
+        notice = f"Study {newest.name}, the most recently active of {len(recorded)}"
+        notice += "; sweep.name=NAME takes another, and `allelse studies` lists them"
+        notices.insert(0, notice)
+    return NamedStudy(newest, _with_name(settings, newest.name), tuple(notices))
+
+
+def study_to_change(overrides: list[str] | None) -> NamedStudy:
+    """The named study, or the only one: what removes something does not guess. Raises
+    RefusedError."""
+    settings = settings_to_read(overrides)
+    if names_study(overrides):
+        return NamedStudy(named_study(settings), settings)
+    runs = Path(settings.paths.runs)
+    names = study_names(runs)
+    if not names:
+        raise RefusedError([_no_study(runs)])
+    if len(names) > 1:
+        fault = f"is missing, and {runs} has {len(names)} studies"
+        raise RefusedError([Problem("sweep.name", fault, f"must be one of {', '.join(names)}")])
+    settings = _with_name(settings, names[0])
+    return NamedStudy(named_study(settings), settings)
+
+
+def _no_study(runs: Path) -> Problem:
+    """The refusal of a folder without studies, with the nearest one above it that has some."""
+    folders = (parent / runs.name for parent in runs.parents[1:])
+    near = next((folder for folder in folders if study_names(folder)), None)
+    suggestion = shell_line([f"paths.runs={near}"]) if near else None
+    allowed = "go to the folder whose runs/ holds the study; `allelse sweep` begins one here"
+    return Problem("paths.runs", f"has no study: {runs}", allowed, suggestion)
+
+
+def _with_name(settings: Settings, study: str) -> Settings:
+    return replace(settings, sweep=replace(settings.sweep, name=study))
+
+
+def going_on(
+    study: Path, overrides: list[str] | None, *kinds: tuple[str, ...], scores_again: bool = False
+) -> list[str]:
+    """The overrides for a verb that runs the study: its name, and the settings that may change.
+
+    ``kinds`` are further ones to keep. ``scores_again``: also the ones that score trials again.
+    """
+    observing, scoring = _task_kinds(overrides)
+    if scores_again:
+        kinds = (scoring, *kinds)
+    return [by_name(study), *chosen(overrides, FREE, observing, *kinds)]
+
+
+def _task_kinds(overrides: list[str] | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """How overrides begin that only observe, and those that only score; none if the task cannot be
+    imported."""
+    try:
+        schema = Schema.of(source_named(overrides or [], Path.cwd()).task)
+    except RefusedError:
+        return (), ()
+    observing = tuple(f"{key}=" for key in sorted(schema.observes))
+    scoring_keys = [*sorted(schema.scores), *sorted(schema.scoring_groups)]
+    return observing, tuple(f"{key}=" for key in scoring_keys)

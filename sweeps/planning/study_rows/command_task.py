@@ -1,0 +1,103 @@
+"""The task of a command: its overrides name it, or the study that they name."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from sweeps.config.hydra import Library, parsed
+from sweeps.config.settings import at_home
+from sweeps.config.tasks import DEFAULT_TASK, TaskSource, source_of, usual_task
+from sweeps.planning.studies.advice import command
+from sweeps.planning.studies.known_studies import known_study
+from sweeps.planning.studies.study_overrides import by_name
+from sweeps.planning.study_rows.study_record import StudyRecord
+from sweeps.problems import COMMAND_LINE, Problem, RefusedError
+from tracking.observed.record import is_observed
+from tracking.study import Study
+
+TASK_KEY = "task"
+NAMES_TASK = (f"{TASK_KEY}=", "paths.runs=", "sweep.name=")
+"""How the overrides begin that decide the task."""
+
+
+def library_of(
+    overrides: list[str], here: Path, record: StudyRecord | None = None, trains: bool = True
+) -> Library:
+    """The configuration of the command's task. Raises RefusedError if it cannot be imported.
+
+    To read a study needs no task: without ``trains``, the default task's files stand in for those
+    of a recorded task.
+    """
+    try:
+        return Library(record.source if record else source_named(overrides, here), here)
+    except RefusedError:
+        if trains or any(text.startswith(f"{TASK_KEY}=") for text in overrides):
+            raise
+        return Library(source_of(DEFAULT_TASK, here), here)
+
+
+def source_named(overrides: list[str], here: Path) -> TaskSource:
+    """By ``task=NAME``, or by the study that ``sweep.name`` and ``paths.runs`` name. Raises
+    RefusedError."""
+    names = _typed_names(overrides)
+    if TASK_KEY in names:
+        return _typed_source(names[TASK_KEY], here)
+    study = _named_study(names, here)
+    return source_of(usual_task(here), here) if study is None else source_of_study(study, here)
+
+
+def source_of_study(study: Study, here: Path) -> TaskSource:
+    """The task that a study has recorded. Raises RefusedError if another task has that name
+    today, or if allelse did not run the study."""
+    refuse_observed(study)
+    options = study.chosen.get("options", {})
+    source = source_of(str(options.get(TASK_KEY, study.task.name)), here)
+    if source.task.name != study.task.name:
+        fault = f'is "{source.name}", now a task named {source.task.name}'
+        fault += f"; {study.name} was made with {study.task.name}"
+        allowed = "restore the file, or choose another study"
+        raise RefusedError([Problem(TASK_KEY, fault, allowed)])
+    return source
+
+
+def refuse_observed(study: Study) -> None:
+    """Raises RefusedError for a study that was imported: no task of ours trained its trials."""
+    if is_observed(study.folder):
+        table = command("table", by_name(study.folder))
+        fault = f"is {study.name}, which was imported: allelse did not run its trials"
+        allowed = f"type `{table}`, or choose another name to train"
+        raise RefusedError([Problem("sweep.name", fault, allowed)])
+
+
+def _typed_source(name: str, here: Path) -> TaskSource:
+    """The task with the typed name. Raises RefusedError."""
+    try:
+        return source_of(name, here)
+    except RefusedError as error:
+        raise RefusedError(
+            replace(problem, place=problem.place or COMMAND_LINE) for problem in error.problems
+        ) from None
+
+
+def _typed_names(overrides: list[str]) -> dict[str, str]:
+    """By key, the names in the overrides that decide the task. A number may be a name too."""
+    names = {}
+    for text in overrides:
+        override = parsed(text) if text.startswith(NAMES_TASK) else None
+        if override is None or override.is_sweep_override():
+            continue
+        value = override.value()
+        if isinstance(value, str):
+            names[override.key_or_group] = value
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            names[override.key_or_group] = text.partition("=")[2].strip()
+    return names
+
+
+def _named_study(names: dict[str, str], here: Path) -> Study | None:
+    name = names.get("sweep.name")
+    if name is None:
+        return None
+    try:
+        return known_study(here / at_home(names.get("paths.runs", "runs")) / name)
+    except RefusedError:  # reported when the study is read
+        return None

@@ -1,0 +1,40 @@
+"""What Hydra composes from a command's overrides: the tree, and the files that it comes from."""
+
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+from sweeps.config.hydra import Library, resolved
+from sweeps.config.overrides import parse_overrides
+from sweeps.planning.study_rows.command_task import TASK_KEY, library_of
+from sweeps.problems import RefusedError
+
+
+def job_of(overrides: list[str]) -> dict[str, Any]:
+    """As `hydra.compose("config", overrides)`, resolved. Raises RefusedError."""
+    library, options = _checked(overrides)
+    tree, problems = resolved(library.compose(*options))
+    if tree is None:
+        raise RefusedError(problems)
+    return tree
+
+
+def defaults_of(overrides: list[str]) -> Table:
+    """The composed files with their packages. A later file's values win. Raises RefusedError."""
+    library, options = _checked(overrides)
+    table = Table("file", "package", box=box.SIMPLE_HEAD)
+    for file, package in library.files(*options):
+        table.add_row(escape(library.folders.show(file)), escape(package or "_global_"))
+    return table
+
+
+def _checked(overrides: list[str]) -> tuple[Library, list[str]]:
+    """The overrides without the task, which Hydra does not know. Raises RefusedError."""
+    library = library_of(overrides, Path.cwd())
+    _, problems = parse_overrides(overrides, library)
+    if problems:
+        raise RefusedError(problems)
+    return library, [text for text in overrides if not text.startswith(f"{TASK_KEY}=")]

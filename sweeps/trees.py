@@ -1,0 +1,63 @@
+"""Plain data in groups, and the same with dotted keys."""
+
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from typing import (
+    Any,
+)
+
+Tree = dict[str, Any]
+
+Values = dict[str, Any]
+
+
+def assigned(tree: Tree, values: Mapping[str, Any]) -> Tree:
+    """A copy with these dotted keys set, where their groups exist."""
+    tree = deepcopy(tree)
+    for key, value in values.items():
+        *groups, name = key.split(".")
+        node: Any = tree
+        for group in groups:
+            node = node.get(group) if isinstance(node, dict) else None
+        if isinstance(node, dict):
+            node[name] = value
+    return tree
+
+
+def merged(below: Tree, above: Tree) -> Tree:
+    """A copy with groups and mappings merged key by key, as Hydra merges them."""
+    result = deepcopy(below)
+    for key, value in above.items():
+        both = isinstance(value, dict) and isinstance(result.get(key), dict)
+        result[key] = merged(result[key], value) if both else deepcopy(value)
+    return result
+
+
+def dotted(tree: Tree) -> Values:
+    """{"model": {"d_ff": 64}} as {"model.d_ff": 64}; what is no group is left out."""
+    groups = {group: values for group, values in tree.items() if isinstance(values, dict)}
+    return {
+        f"{group}.{name}": value
+        for group, values in groups.items()
+        for name, value in values.items()
+    }
+
+
+def nested(values: Mapping[str, Any]) -> Tree:
+    """The reverse of ``dotted``."""
+    tree: Tree = {}
+    for key, value in values.items():
+        group, name = key.split(".")
+        tree.setdefault(group, {})[name] = value
+    return tree
+
+
+def differences(base: Tree, row: Tree, groups: Iterable[str]) -> Values:
+    """Dotted keys and values by which a row differs from base in these groups."""
+    return {
+        f"{group}.{key}": value
+        for group in groups
+        if isinstance(row.get(group), dict) and isinstance(base.get(group), dict)
+        for key, value in row[group].items()
+        if value != base[group].get(key, object())
+    }

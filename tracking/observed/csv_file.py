@@ -1,0 +1,78 @@
+"""Runs in a csv file: as W&B and pandas write it, or from any spreadsheet."""
+
+import csv
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from io import StringIO
+from pathlib import Path
+
+from tracking.files import DamagedFileError, decoded, read_whole
+from tracking.observed.source_table import (
+    ImportFault,
+    ImportRefusedError,
+    SourceTable,
+    Value,
+    cell_value,
+)
+
+BYTE_ORDER_MARK = "\ufeff"
+INDEX_NAMES = ("", "Unnamed: 0")
+"""The head of pandas' index, as it writes it, and as it reads and writes it again."""
+DELIMITERS = (",", ";", "\t")
+LONGEST_FIELD = 1 << 24
+"""Characters: W&B writes whole objects into a cell."""
+
+
+def read_csv(path: Path) -> SourceTable:
+    """The runs of the file, in its order. Raises ImportRefusedError, DamagedFileError."""
+    content = read_whole(path)
+    if content is None:
+        fault = ImportFault("SOURCE", f"is {path}, which does not exist", "must be a csv file")
+        raise ImportRefusedError([fault])
+    text = decoded(path, content).removeprefix(BYTE_ORDER_MARK)
+    head, *lines = list(_lines(path, text)) or [[]]
+    _check_head(path, head)
+    table = [_line(path, head, number, cells) for number, cells in enumerate(lines, 2)]
+    if not table:
+        raise DamagedFileError(path, "has no run: there is no line below its head")
+    columns = [name for name in head if not (name in INDEX_NAMES and _is_index(name, table))]
+    return SourceTable(str(path), path.stem, tuple(columns), tuple(table))
+
+
+def _lines(path: Path, text: str) -> Iterator[list[str]]:
+    """Every line that is not blank, as cells."""
+    csv.field_size_limit(LONGEST_FIELD)
+    try:
+        for cells in csv.reader(StringIO(text, newline=""), delimiter=_delimiter(text)):
+            if any(cell.strip() for cell in cells):
+                yield cells
+    except csv.Error as error:
+        raise DamagedFileError(path, f"not csv: {error}") from None
+
+
+def _delimiter(text: str) -> str:
+    """The one that the head has most of: a spreadsheet may write semicolons or tabs."""
+    head = text.partition("\n")[0]
+    return max(DELIMITERS, key=head.count)
+
+
+def _check_head(path: Path, head: Sequence[str]) -> None:
+    doubled = [name for name, number in Counter(head).items() if number > 1 and name]
+    if doubled:
+        raise DamagedFileError(path, f"has two columns named {doubled[0]}", 1)
+    if len(head) < 2:
+        raise DamagedFileError(path, "must have at least two columns", 1)
+
+
+def _line(path: Path, head: Sequence[str], number: int, cells: Sequence[str]) -> dict[str, Value]:
+    """One run. Cells that are missing at the end of a line are empty."""
+    if len(cells) > len(head):
+        fault = f"has {len(cells)} cells, but the head has {len(head)}"
+        raise DamagedFileError(path, fault, number)
+    return {name: cell_value(cell) for name, cell in zip(head, cells, strict=False)}
+
+
+def _is_index(name: str, table: Sequence[Mapping[str, Value]]) -> bool:
+    """Whether the column numbers the lines, from 0 or after some were left out."""
+    numbers = [line.get(name) for line in table]
+    return all(type(number) is int for number in numbers) and len({*numbers}) == len(numbers)

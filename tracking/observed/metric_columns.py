@@ -1,0 +1,175 @@
+"""The columns that a person names, and those with scores: typed, or guessed from their names."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Literal
+
+from tracking.observed.source_table import ImportFault, SourceTable, is_number
+from tracking.observed.words_of_columns import (
+    BEST_WORDS,
+    LAST_WORDS,
+    TRAINING,
+    direction,
+    last_part,
+    metric_name,
+    plain_name,
+    set_of,
+    words_of,
+)
+
+UNNAMED_SET = "unnamed"
+"""The set of a metric whose name tells none."""
+MOST_GUESSED = 3
+FINAL = "final/"
+"""Before the name of a metric, as runs of allelse have their scores."""
+
+
+@dataclass(frozen=True)
+class MetricColumn:
+    """A column that the table shows. ``better``: "up" or "down"."""
+
+    column: str
+    name: str
+    better: Literal["up", "down"]
+    set: str
+
+
+def named_column(
+    table: SourceTable, option: str, typed: str | None, faults: list[ImportFault]
+) -> str | None:
+    """The column that a person typed, with or without the folder before its name."""
+    if typed is None:
+        return None
+    matching = matching_columns(table, typed)
+    if len(matching) == 1:
+        return matching[0]
+    faults.append(column_fault(table, option, typed, matching))
+    return None
+
+
+def matching_columns(table: SourceTable, typed: str) -> list[str]:
+    """Itself, or the columns that have it as their name without a folder."""
+    if typed in table.columns:
+        return [typed]
+    named = [column for column in table.columns if plain_name(column) == typed]
+    named = named or [column for column in table.columns if plain_name(column) == FINAL + typed]
+    named = named or [column for column in table.columns if last_part(column) == typed]
+    return named or [column for column in table.columns if column.lower() == typed.lower()]
+
+
+def column_fault(
+    table: SourceTable, option: str, typed: str, matching: Sequence[str] = ()
+) -> ImportFault:
+    if matching:
+        fault = f"is {typed}, which may be {' or '.join(matching)}"
+        return ImportFault(option, fault, "must be the whole name of a column")
+    names = [plain_name(column) for column in table.columns]
+    near = next(iter(get_close_matches(typed, names, 1, 0.5)), None)
+    fault = f'names "{typed}", which is no column of {table.source}'
+    shown = names if len(names) <= 30 else [*names[:30], f"{len(names) - 30} more"]
+    return ImportFault(option, fault, f"columns are {', '.join(shown)}", near)
+
+
+def typed_metrics(
+    table: SourceTable, texts: Sequence[str], faults: list[ImportFault]
+) -> list[MetricColumn]:
+    metrics = list[MetricColumn]()
+    for text in texts:
+        name, typed_direction, typed_set = _parts(text, table)
+        column = named_column(table, "--metric", name, faults)
+        if column is None:
+            continue
+        better = typed_direction or direction(column)
+        if better not in ("up", "down"):
+            fault = f"is {text}, and its name does not tell whether more is better"
+            allowed = "must be NAME:up or NAME:down, such as bleu:up or loss:down"
+            faults.append(ImportFault("--metric", fault, allowed, f"{name}:up"))
+            continue
+        if not any(is_number(value) for value in table.values(column)):
+            fault = f"is {name}, which has no number in any run"
+            faults.append(ImportFault("--metric", fault, "must be a column with scores"))
+            continue
+        set_name = typed_set or set_of(column) or UNNAMED_SET
+        metrics.append(MetricColumn(column, metric_name(column), _checked(better), set_name))
+    return _with_own_names(metrics)
+
+
+def _checked(better: str) -> Literal["up", "down"]:
+    return "up" if better == "up" else "down"
+
+
+def _parts(text: str, table: SourceTable) -> tuple[str, str, str]:
+    """Name, direction and set, as NAME:up:test. The name itself may hold a colon."""
+    if matching_columns(table, text):
+        return text, "", ""
+    name, _, end = text.rpartition(":")
+    if end in ("up", "down"):
+        return name, end, ""
+    before, _, middle = name.rpartition(":")
+    return (before, middle, end) if middle in ("up", "down") else (text.partition(":")[0], "?", "")
+
+
+def _with_own_names(metrics: Sequence[MetricColumn]) -> list[MetricColumn]:
+    """Metrics of one name in different folders have these in their names."""
+    names = [metric.name for metric in metrics]
+    return [
+        metric
+        if names.count(metric.name) == 1
+        else MetricColumn(metric.column, plain_name(metric.column), metric.better, metric.set)
+        for metric in metrics
+    ]
+
+
+def guessed_metrics(table: SourceTable, roles: Mapping[str, str]) -> list[MetricColumn]:
+    """Scores on a test set, without them those on another set that nothing was trained on."""
+    columns = [
+        column
+        for column, role in roles.items()
+        if role == "measured" and direction(column) is not None and not is_companion(column)
+    ]
+    ranks = {column: _rank(column) for column in columns}
+    best = min(ranks.values(), default=0)
+    chosen = [column for column in columns if ranks[column] == best][:MOST_GUESSED]
+    return _with_own_names(
+        [
+            MetricColumn(
+                column,
+                metric_name(column),
+                _checked(direction(column) or "up"),
+                set_of(column) or UNNAMED_SET,
+            )
+            for column in chosen
+        ]
+    )
+
+
+def is_companion(column: str) -> bool:
+    """Whether the column is the best or the last value of another one."""
+    words = {*words_of(column)}
+    return not words.isdisjoint(BEST_WORDS) or not words.isdisjoint(LAST_WORDS - {"final"})
+
+
+def _rank(column: str) -> int:
+    """0 for the likeliest column of final scores."""
+    name = set_of(column)
+    if name == "test" or "final" in words_of(column):
+        return 0
+    if name is None:
+        return 1
+    return 3 if name in TRAINING else 2
+
+
+def no_metric(table: SourceTable, roles: Mapping[str, str]) -> ImportFault:
+    numbers = [
+        plain_name(column)
+        for column in table.columns
+        if roles[column] in ("measured", "setting")
+        and all(is_number(value) for value in table.values(column))
+    ]
+    fault = "is missing, and no column is called like a score"
+    example = f"--metric {numbers[-1]}:up" if numbers else None
+    allowed = "must be NAME:up or NAME:down"
+    if numbers:
+        allowed += f"; columns of numbers are {', '.join(numbers[:20])}"
+    return ImportFault("--metric", fault, allowed, example)

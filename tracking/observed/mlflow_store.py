@@ -1,0 +1,149 @@
+"""Runs in an MLflow store, through MLflow's client, which takes seconds to import."""
+
+import os
+from collections.abc import Sequence
+from difflib import get_close_matches
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tracking.observed.source_table import (
+    CurvePoint,
+    ImportFault,
+    ImportRefusedError,
+    SourceTable,
+    Value,
+    cell_value,
+)
+from tracking.uri import without_password
+from tracking.words import cause_of
+
+MLFLOW = "mlflow:"
+"""Before the address of a store, where a source is named."""
+SQLITE = "sqlite:///"
+QUIET = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_LOGGING_LEVEL": "CRITICAL",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",  # seconds
+    "PGCONNECT_TIMEOUT": "5",  # seconds until PostgreSQL has accepted a connection
+}
+MS = 1000.0
+PAGE = 1000
+SHOWN_EXPERIMENTS = 20
+CONTEXT = "mlflow.data.context"
+
+
+def read_mlflow(uri: str, experiment: str | None) -> SourceTable:
+    """The runs of an experiment that were not deleted, by the columns of MLflow's own csv:
+    ``params.lr``, ``metrics.bleu``, ``tags.seed``. Nothing is written to the store.
+
+    Raises ImportRefusedError.
+    """
+    client = _client(_checked(uri))
+    try:
+        number, name = _experiment(client, experiment)
+        runs = _runs(client, number)
+    except ImportRefusedError:
+        raise
+    except Exception as error:  # of MLflow, its database driver or its connection
+        fault = f"is {without_password(uri)}, which cannot be read: {cause_of(error)}"
+        raise ImportRefusedError(
+            [ImportFault("SOURCE", fault, "must be a store that MLflow can open")]
+        ) from None
+    if not runs:
+        fault = f"is {name}, which has no run"
+        raise ImportRefusedError([ImportFault("--experiment", fault, "must be one with runs")])
+    lines = [_line(run) for run in runs]
+    columns = dict.fromkeys(column for line in lines for column in line)
+    source = f"{MLFLOW}{without_password(uri)} {name}"
+    curve = partial(_curve, client, [run.info.run_id for run in runs])
+    return SourceTable(source, name, tuple(columns), tuple(lines), curve)
+
+
+def _checked(uri: str) -> str:
+    """With the whole path of a database: MLflow would make a new one if it does not exist."""
+    if not uri.startswith(SQLITE):
+        return uri
+    path = Path(uri.removeprefix(SQLITE))
+    if not path.is_file():
+        fault = f"is {uri}, and {path} does not exist"
+        raise ImportRefusedError(
+            [ImportFault("SOURCE", fault, "must be a database, such as mlflow:sqlite:///mlflow.db")]
+        )
+    return f"{SQLITE}{path.absolute()}"
+
+
+def _client(uri: str) -> Any:
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
+    from mlflow.tracking import MlflowClient
+
+    return MlflowClient(uri)
+
+
+def _experiment(client: Any, name: str | None) -> tuple[str, str]:
+    """Number and name of the experiment; without a name, of the only one that has runs."""
+    experiments = {each.name: each.experiment_id for each in client.search_experiments()}
+    if name is not None and name in experiments:
+        return experiments[name], name
+    names = [*experiments][:SHOWN_EXPERIMENTS]
+    allowed = f"experiments there: {', '.join(names)}"
+    if name is not None:
+        near = next(iter(get_close_matches(name, names, 1, 0.5)), None)
+        fault = f'names "{name}", which is no experiment of the store'
+        raise ImportRefusedError([ImportFault("--experiment", fault, allowed, near)])
+    with_runs = [name for name, number in experiments.items() if _runs(client, number, 1)]
+    if len(with_runs) == 1:
+        return experiments[with_runs[0]], with_runs[0]
+    fault = f"is missing, and {len(with_runs)} experiments have runs"
+    raise ImportRefusedError([ImportFault("--experiment", fault, allowed)])
+
+
+def _runs(client: Any, experiment: str, most: int | None = None) -> list[Any]:
+    """The oldest first."""
+    order = ["attributes.start_time ASC", "attributes.run_id ASC"]
+    runs = list[Any]()
+    token = None
+    while True:
+        page = client.search_runs(
+            [experiment], max_results=most or PAGE, order_by=order, page_token=token
+        )
+        runs += page
+        token = page.token
+        if not token or most:
+            return runs
+
+
+def _line(run: Any) -> dict[str, Value]:
+    """One run, by the columns of MLflow's own csv. Numbers are as the store has them."""
+    info = run.info
+    line: dict[str, Value] = {
+        "run_id": info.run_id,
+        "status": str(info.status),
+        "start_time": None if info.start_time is None else info.start_time / MS,
+        "end_time": None if info.end_time is None else info.end_time / MS,
+    }
+    line |= {f"params.{name}": cell_value(text) for name, text in run.data.params.items()}
+    line |= {f"tags.{name}": cell_value(text) for name, text in run.data.tags.items()}
+    line |= {f"metrics.{name}": float(value) for name, value in run.data.metrics.items()}
+    return line | _datasets(run)
+
+
+def _datasets(run: Any) -> dict[str, Value]:
+    """The digest of each data set that the run says it used."""
+    inputs = run.inputs.dataset_inputs if run.inputs else []
+    digests: dict[str, Value] = {}
+    for dataset_input in inputs:
+        contexts = [tag.value for tag in dataset_input.tags if tag.key == CONTEXT]
+        dataset = dataset_input.dataset
+        name = f"data digest of {next(iter(contexts), dataset.name)}"
+        digests[name] = f"{dataset.name}@{dataset.digest}"
+    return digests
+
+
+def _curve(client: Any, run_ids: Sequence[str], place: int, column: str) -> list[CurvePoint]:
+    """The values of a metric over time, the first step first."""
+    name = column.removeprefix("metrics.")
+    history = client.get_metric_history(run_ids[place], name)
+    points = [CurvePoint(point.timestamp / MS, point.step, point.value) for point in history]
+    return sorted(points, key=lambda point: (point.step, point.ts))

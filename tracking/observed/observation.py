@@ -1,0 +1,86 @@
+"""From a source to everything that was understood of it: ``csv`` or ``mlflow:URI``, then columns,
+runs, rows and doubts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tracking.observed.csv_file import read_csv
+from tracking.observed.doubt import TITLES, Doubt
+from tracking.observed.mlflow_store import MLFLOW, read_mlflow
+from tracking.observed.roles import Asked, Roles, roles_of
+from tracking.observed.row_doubts import (
+    hidden_differences,
+    labeled_rows,
+    unequal_steps,
+    unlike_origins,
+    unlike_settings,
+)
+from tracking.observed.rows import ObservedRows, rows_of
+from tracking.observed.runs import LeftOutRun, runs_of
+from tracking.observed.score_doubts import best_and_last
+from tracking.observed.seed_doubts import (
+    chosen_seeds,
+    left_out_runs,
+    missing_seeds,
+    repeated_runs,
+)
+from tracking.observed.source_table import ImportFault, ImportRefusedError, SourceTable
+
+CSV_ENDINGS = (".csv", ".tsv", ".txt")
+
+
+@dataclass(frozen=True)
+class Observation:
+    """Everything that was understood of a source."""
+
+    table: SourceTable
+    roles: Roles
+    rows: ObservedRows
+    left_out: tuple[LeftOutRun, ...]
+    doubts: tuple[Doubt, ...]
+
+
+def read_source(source: str, experiment: str | None) -> SourceTable:
+    """Raises ImportRefusedError, DamagedFileError."""
+    if source.startswith(MLFLOW):
+        return read_mlflow(source.removeprefix(MLFLOW), experiment)
+    if experiment is not None:
+        fault = "is for a source that begins with mlflow:"
+        raise ImportRefusedError([ImportFault("--experiment", fault, "leave it out")])
+    path = Path(source).expanduser()
+    if path.suffix.lower() not in CSV_ENDINGS:
+        fault = f"is {source}"
+        allowed = "must be a csv file, or mlflow: and the address of a store"
+        near = f"{MLFLOW}{source}" if "://" in source else None
+        raise ImportRefusedError([ImportFault("SOURCE", fault, allowed, near)])
+    return read_csv(path)
+
+
+def observed(table: SourceTable, asked: Asked) -> Observation:
+    """Raises ImportRefusedError with what is wrong with columns, or with base."""
+    roles = roles_of(table, asked)
+    runs, left_out = runs_of(table, roles)
+    rows = rows_of(table, roles, runs, asked)
+    return Observation(table, roles, rows, tuple(left_out), doubts_of(rows, roles, left_out))
+
+
+def doubts_of(
+    rows: ObservedRows, roles: Roles, left_out: Sequence[LeftOutRun]
+) -> tuple[Doubt, ...]:
+    """Every doubt, by kind."""
+    are_named = roles.row is not None
+    doubts = [
+        *hidden_differences(rows, are_named),
+        *([] if are_named else labeled_rows(rows)),
+        *unlike_settings(rows, are_named),
+        *unlike_origins(rows),
+        *unequal_steps(rows),
+        *repeated_runs(rows, roles),
+        *missing_seeds(rows, left_out),
+        *chosen_seeds(rows, left_out),
+        *left_out_runs(left_out),
+        *best_and_last(rows, roles, left_out),
+    ]
+    kinds = [*TITLES]
+    return tuple(sorted(doubts, key=lambda doubt: kinds.index(doubt.kind)))

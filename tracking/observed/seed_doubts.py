@@ -1,0 +1,156 @@
+"""Doubts about seeds: runs that are there twice, seeds that are missing, seeds that look chosen,
+and runs that no table counts."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from tracking.observed.doubt import Doubt, named
+from tracking.observed.roles import Roles
+from tracking.observed.row_doubts import strays, usual_seeds
+from tracking.observed.rows import BASE, ObservedRow, ObservedRows
+from tracking.observed.runs import LeftOutRun, ObservedRun
+from tracking.observed.source_table import value_text
+from tracking.observed.words_of_columns import BEST_WORDS, words_of
+from tracking.words import listed, plural
+
+SPREAD = 4
+"""Seeds that lie further apart than so many times their number were not counted from the first."""
+DIGITS = 5
+"""Scores with so many digits are not equal by chance."""
+
+
+def repeated_runs(rows: ObservedRows, roles: Roles) -> Iterator[Doubt]:
+    """Seeds that a row has twice; then runs of other seeds with the same scores."""
+    for row in rows.rows:
+        for seed in dict.fromkeys(run.seed for run in row.repeated):
+            runs = [run for run in row.every_run if run.seed == seed]
+            names = tuple(run.name for run in runs)
+            score = roles.metrics[0]
+            values = [_score_text(run, score.column) for run in runs]
+            differ = len({*values}) > 1
+            result = f"{score.name} {listed(values)}" if differ else f"all {score.name} {values[0]}"
+            text = (
+                f"{row.change} has seed {seed} {len(runs)} times ({result}); "
+                f"the table takes {_first_words(runs)}."
+            )
+            yield Doubt("repeated-runs", text, names, (row.name,))
+    yield from _same_scores(rows, roles)
+
+
+def _first_words(runs: Sequence[ObservedRun]) -> str:
+    names = {run.name for run in runs}
+    return "the first one" if len(names) < len(runs) else f"the first one, {runs[0].name}"
+
+
+def _score_text(run: ObservedRun, column: str) -> str:
+    return value_text(run.scores.get(column))
+
+
+def _same_scores(rows: ObservedRows, roles: Roles) -> Iterator[Doubt]:
+    """Different runs that agree in every score to the last digit."""
+    runs_by_scores: dict[tuple[float | None, ...], list[tuple[ObservedRow, ObservedRun]]] = {}
+    for row in rows.rows:
+        for run in row.runs:
+            scores = tuple(run.scores.get(metric.column) for metric in roles.metrics)
+            if any(_has_many_digits(score) for score in scores):
+                runs_by_scores.setdefault(scores, []).append((row, run))
+    for pairs in runs_by_scores.values():
+        if len(pairs) > 1:
+            names = tuple(run.name for _, run in pairs)
+            score = roles.metrics[0]
+            value = _score_text(pairs[0][1], score.column)
+            text = f"{listed(names)} have the same {score.name}, {value}, to the last digit."
+            changed = tuple(dict.fromkeys(row.name for row, _ in pairs))
+            yield Doubt("repeated-runs", text, names, changed)
+
+
+def _has_many_digits(score: float | None) -> bool:
+    digits = [] if score is None else [sign for sign in repr(score) if sign.isdigit()]
+    return len("".join(digits).strip("0")) >= DIGITS
+
+
+def missing_seeds(rows: ObservedRows, left_out: Sequence[LeftOutRun]) -> Iterator[Doubt]:
+    """Rows without seeds that most rows have; without such seeds, rows with fewer of them."""
+    if rows.numbered:
+        names = tuple(run.name for run in rows.numbered)
+        noun = plural("run", len(names))
+        verb = "has" if len(names) == 1 else "have"
+        text = f"{len(names)} {noun} {verb} no seed: the table numbers them."
+        yield Doubt("missing-seeds", text, names, ())
+        return
+    usual = usual_seeds(rows)
+    explained = {row.name for pair in strays(rows) for row in pair}
+    most = Counter(len(row.runs) for row in rows.rows).most_common(1)[0][0]
+    for row in rows.rows:
+        if row.name in explained:
+            continue
+        absent = {run.run.seed for run in left_out if _is_of(run.run, row)}
+        missing = [seed for seed in usual if seed not in row.seeds and seed not in absent]
+        names = tuple(run.name for run in row.runs)
+        if missing:
+            noun = plural("seed", len(missing))
+            text = f"{row.change} has no {noun} {listed([*map(str, missing)])}; most rows do."
+            yield Doubt("missing-seeds", text, names, (row.name,))
+        elif not usual and len(row.runs) < most:
+            text = f"{row.change} has {len(row.runs)} of {most} seeds."
+            yield Doubt("missing-seeds", text, names, (row.name,))
+
+
+def _is_of(run: ObservedRun, row: ObservedRow) -> bool:
+    """Whether a run that was left out would belong to this row."""
+    if run.row:
+        return run.row in {kept.row for kept in row.runs}
+    return all(run.settings[column] == value for column, value in row.settings.items())
+
+
+def chosen_seeds(rows: ObservedRows, left_out: Sequence[LeftOutRun]) -> Iterator[Doubt]:
+    """Seeds that one row alone has, gaps in what was counted, and names that say "best"."""
+    yield from _named_best(rows)
+    usual = [] if rows.numbered else usual_seeds(rows)
+    if len(usual) < 2:
+        return
+    explained = {stray.name for stray, _ in strays(rows)}
+    for row in rows.rows:
+        own = [seed for seed in row.seeds if seed not in usual]
+        others = {seed for another in rows.rows if another is not row for seed in another.seeds}
+        own = [seed for seed in own if seed not in others]
+        is_larger_base = row.name == BASE and {*usual} <= {*row.seeds}
+        if own and not is_larger_base and row.name not in explained:
+            noun = plural("seed", len(own))
+            names = tuple(run.name for run in row.runs if run.seed in own)
+            text = f"{row.change} has {noun} {listed([*map(str, own)])}, which no other row has."
+            yield Doubt("chosen-seeds", text, names, (row.name,))
+    failed = {run.run.seed for run in left_out}
+    gaps = [seed for seed in range(usual[0] + 1, usual[-1]) if seed not in usual]
+    gaps = [seed for seed in gaps if seed not in failed]
+    if gaps and _were_counted(usual):
+        seeds = listed([*map(str, usual)])
+        text = f"Seeds {seeds} leave out {named([*map(str, gaps)])}: were those runs dropped?"
+        yield Doubt("chosen-seeds", text, (), tuple(row.name for row in rows.rows))
+
+
+def _were_counted(seeds: Sequence[int]) -> bool:
+    """Whether they look like 1, 2, 3 with some left out, and not like a list such as 10, 20, 30."""
+    distances = {later - earlier for earlier, later in pairwise(seeds)}
+    is_near = seeds[-1] - seeds[0] < SPREAD * len(seeds)
+    return len(distances) > 1 and is_near and (1 in distances or seeds[0] <= 1)
+
+
+def _named_best(rows: ObservedRows) -> Iterator[Doubt]:
+    """Runs whose names say that they were chosen among others."""
+    for row in rows.rows:
+        runs = [run for run in row.every_run if BEST_WORDS & {*words_of(run.name)} & {"best"}]
+        if runs and len(runs) < sum(len(another.runs) for another in rows.rows):
+            names = tuple(run.name for run in runs)
+            text = f'{row.change} has runs called "best": {listed(names)}.'
+            yield Doubt("chosen-seeds", text, names, (row.name,))
+
+
+def left_out_runs(left_out: Sequence[LeftOutRun]) -> Iterator[Doubt]:
+    """One for each reason."""
+    for why in dict.fromkeys(run.why for run in left_out):
+        names = tuple(run.run.name for run in left_out if run.why == why)
+        noun = plural("run", len(names))
+        text = f"{len(names)} {noun} left out ({why}): {named(names)}."
+        yield Doubt("left-out-runs", text, names, ())

@@ -1,0 +1,104 @@
+"""The runs of a source as a table: a line per run, a column per name, before anybody knows what a
+column is for."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+Value = bool | int | float | str | None
+"""Of a cell; None where it is empty."""
+EMPTY = ("", "nan", "none", "null", "<na>", "n/a")
+BOOLEANS = {"true": True, "false": False}
+LONGEST_NUMBER = 40
+"""Characters: a longer row of digits is a hash, not a number."""
+
+
+class CurvePoint(NamedTuple):
+    """One value of a metric over time. ``ts`` in Unix seconds."""
+
+    ts: float
+    step: int
+    value: float
+
+
+Curves = Mapping[str, Sequence[CurvePoint]]
+"""By column, the oldest point first."""
+
+
+@dataclass(frozen=True)
+class SourceTable:
+    """``read_curve`` takes the place of a line and a column; None where a source has no curves."""
+
+    source: str
+    name: str  # for the study, if nobody names it
+    columns: tuple[str, ...]
+    lines: tuple[Mapping[str, Value], ...]
+    read_curve: Callable[[int, str], Sequence[CurvePoint]] | None = None
+
+    def values(self, column: str) -> list[Value]:
+        """Those that are not empty."""
+        cells = [line.get(column) for line in self.lines]
+        return [cell for cell in cells if cell is not None]
+
+    def curves(self, place: int, columns: Sequence[str]) -> dict[str, Sequence[CurvePoint]]:
+        """Of the run in this line. A score that was logged once is a curve of one point."""
+        if self.read_curve is None:
+            return {}
+        curves = {column: self.read_curve(place, column) for column in columns}
+        return {column: points for column, points in curves.items() if points}
+
+
+@dataclass(frozen=True)
+class ImportFault:
+    """Why the runs cannot be imported: what a person typed, what is wrong, and what is allowed."""
+
+    key: str
+    fault: str
+    allowed: str
+    nearest: str | None = None
+
+
+class ImportRefusedError(Exception):
+    """Every fault of an import."""
+
+    def __init__(self, faults: Sequence[ImportFault]) -> None:
+        super().__init__("; ".join(f"{fault.key} {fault.fault}" for fault in faults))
+        self.faults = tuple(faults)
+
+
+def cell_value(text: str) -> Value:
+    """The text as a truth value, a number or a text. NaN, None and the like are empty."""
+    plain = text.strip()
+    if plain.lower() in EMPTY:
+        return None
+    if plain.lower() in BOOLEANS:
+        return BOOLEANS[plain.lower()]
+    if len(plain) > LONGEST_NUMBER or "_" in plain:
+        return plain
+    for kind in (int, float):
+        try:
+            return kind(plain)
+        except ValueError:
+            continue
+    return plain
+
+
+def is_number(value: Value) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def whole_number(value: Value) -> int | None:
+    """1 of 1, "1" and 1.0, as pandas writes it in a column with gaps; None of anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if float(value).is_integer() else None
+
+
+def value_text(value: Value) -> str:
+    """As a person reads it: a whole number without a point, a truth value as in YAML."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    whole = whole_number(value)
+    if whole is not None and isinstance(value, float):
+        return str(whole)
+    return "not set" if value is None else str(value)
