@@ -9,7 +9,7 @@ import torch
 from small_trials import copy_data, prepared_text
 from toy_trial import ToyTrial
 
-from sweeps.planning.compose import compose_sweep
+from sweeps.planning.study_rows.compose import compose_sweep
 from transformer.config import TrialConfig
 from transformer.cost import parameters
 from transformer.data.prepared import Prepared

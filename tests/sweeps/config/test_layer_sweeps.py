@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from sweeps.planning.compose import compose_sweep
-from sweeps.planning.composition import shown_change
 from sweeps.planning.continuation import plan_sweep
+from sweeps.planning.study_rows.compose import compose_sweep
+from sweeps.planning.study_rows.row_words import shown_change
 from transformer.cost import parameters
 from transformer.model.encoder_decoder import Transformer
 
