@@ -21,7 +21,7 @@ from benchmarks.workloads import SEED, Workload, prepared_text
 from sweeps.planning.study_rows.compose import compose_row
 from sweeps.task import Keep
 from sweeps.worker.checkpoints import Checkpoints
-from tracking.journal import JournalLine
+from tracking.json_lines.journal import JournalLine
 from tracking.trial import TrialFolder
 from transformer.card import CARD
 from transformer.data.batches import Batch, TrainingBatches, collate, cut

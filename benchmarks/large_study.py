@@ -28,10 +28,10 @@ from sweeps.planning.plan_record import recorded
 from sweeps.planning.planned_trial import PlannedTrial
 from sweeps.planning.user_code.origin import keep_origin, origin_of
 from sweeps.running.recorder import Recorder
-from sweeps.verbs.run import create
+from sweeps.verbs.setup import create
 from sweeps.worker.events import Finished, Started
 from tracking.files import to_json
-from tracking.journal import journal_line
+from tracking.json_lines.journal import journal_line
 from tracking.study import STUDY_FILE, write_study
 from tracking.trial import TrialFolder
 from transformer.card import CARD

@@ -17,7 +17,7 @@ from playwright.sync_api import sync_playwright
 
 from tracking.mlflow.database import answers, free_port, ui_command, ui_environment
 from tracking.mlflow.ledger import experiment_of
-from tracking.mlflow.pages import page_address
+from tracking.mlflow.view import page_address
 from tracking.report.page import Content, page
 from tracking.study import Study, read_study
 from tracking.table.columns import whole_table

@@ -1,1 +1,1 @@
-"""The platform: a task's rows are composed, planned, run on Ray or here, and shown. It knows no task of ours."""
+"""The platform composes, plans, runs and shows the rows of a task. It knows no task of ours."""

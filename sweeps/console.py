@@ -3,6 +3,7 @@
 import errno
 import json
 import re
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,27 +15,27 @@ from rich.text import Text
 
 from sweeps.planning.studies.advice import command, program
 from sweeps.problems import RefusedError, damaged
+from sweeps.processes.interruption import Interrupted
 from sweeps.processes.storage import FIXES
-from sweeps.processes.streams import steady_streams
-from sweeps.running.stopping import Interrupted, discard
+from sweeps.processes.streams import discard, steady_streams
 from tracking.files import DamagedFileError
+from tracking.shell import shell_line
 from tracking.uri import shown_words, without_password
-from tracking.words import plural, shell_line
+from tracking.words import plural
 
 FAULTS = FIXES | dict.fromkeys((errno.EACCES, errno.EPERM), "check its permissions")
 
 
 class SteadyConsole(Console):
-    """A console that hides passwords, and whose reader may leave: `allelse sweep | head` stops
-    printing and runs on."""
+    """A console that hides passwords and survives its reader: `allelse sweep | head` runs on."""
 
     @property  # type: ignore[misc]  # nothing sets it
     def file(self) -> IO[str]:
-        """Standard output or standard error of the moment."""
+        """The current standard output or standard error."""
         return cast(IO[str], StandardStream(super().file, self.stderr))
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """Every printed text and every cell of a table passes through here."""
+        """Hide passwords. Every printed text and every cell of a table passes through here."""
         return super().render_str(without_password(text), **options)
 
     def on_broken_pipe(self) -> None:
@@ -43,11 +44,11 @@ class SteadyConsole(Console):
 
 
 class StandardStream:
-    """A stream whose terminal may be closed: its reader then has left, shortly before SIGHUP
-    comes."""
+    """A stream whose terminal may close. The error of a closed terminal comes before SIGHUP."""
 
     def __init__(self, stream: IO[str], is_error: bool) -> None:
-        self._stream, self._is_error = stream, is_error
+        self._stream = stream
+        self._is_error = is_error
 
     def write(self, text: str) -> int:
         with self._leaving():
@@ -63,8 +64,10 @@ class StandardStream:
 
     @contextmanager
     def _leaving(self) -> Iterator[None]:
-        """Faults of stderr change nothing; a reader that left is a BrokenPipeError; other faults
-        name the stream."""
+        """Ignore faults of standard error; raise BrokenPipeError for a reader that left.
+
+        All other faults name the stream.
+        """
         try:
             yield
         except OSError as error:
@@ -72,15 +75,15 @@ class StandardStream:
                 return  # the exit code says the same
             if error.errno == errno.EIO:
                 raise BrokenPipeError(error.errno, "the terminal was closed") from error
-            error.filename = error.filename or f"standard {'error' if self._is_error else 'output'}"
+            if not error.filename:
+                error.filename = "standard error" if self._is_error else "standard output"
             raise
 
 
 @contextmanager
 def printing_ends_nothing() -> Iterator[None]:
-    """Within it, text that a full disk or a closed pipe cannot take is lost: `nohup allelse sweep`
-    goes on."""
-    streams = sys.stdout, sys.stderr
+    """Lose text that a full disk or a closed pipe cannot take: `nohup allelse sweep` goes on."""
+    streams = (sys.stdout, sys.stderr)
     steady_streams()
     try:
         yield
@@ -89,9 +92,8 @@ def printing_ends_nothing() -> Iterator[None]:
         for stream in filter(None, streams):
             try:
                 stream.flush()
-            except (
-                OSError
-            ):  # still full: Python would try again at its end, and change the exit code
+            except OSError:
+                # Still full. Python would try again as it ends, and change the exit code.
                 discard(stream.fileno())
 
 
@@ -102,7 +104,7 @@ ERR = SteadyConsole(stderr=True, highlight=False)
 
 
 def print_json(content: Any) -> None:
-    """For scripts."""
+    """Print plain data as JSON, for scripts."""
     print(json.dumps(content, indent=1, ensure_ascii=False))
 
 
@@ -118,52 +120,49 @@ def next_command(line: str) -> None:
 
 
 def typed_command() -> list[str]:
-    """The typed command without passwords. It runs again once they are filled in."""
+    """The command as you typed it, without passwords. Fill them in, and it runs again."""
     return [program(), *shown_words(sys.argv[1:])]
 
 
-def typed() -> str:
-    """The typed command as one line."""
+def typed_line() -> str:
+    """The command as you typed it, on one line."""
     return shell_line(typed_command())
 
 
 def print_refusal(refused: RefusedError | DamagedFileError, outcome: str) -> None:
-    """Print each problem's key, the value found and what is allowed, then the outcome: its own, or
-    else this one."""
+    """Print each problem, and then the error's own outcome, or else ``outcome``."""
     error = refused if isinstance(refused, RefusedError) else RefusedError([damaged(refused)])
     count = len(error.problems)
     ERR.print(f"[bold red]Refused[/], for {count} {plural('reason', count)}:")
     for problem in error.problems:
-        place = f" [dim]({escape(problem.place)})[/]" if problem.place else ""
-        ERR.print(
-            f"  [bold]{escape(problem.key)}[/]{place} {escape(problem.found)}", soft_wrap=True
-        )
+        key = f"[bold]{escape(problem.key)}[/]"
+        if problem.place:
+            key += f" [dim]({escape(problem.place)})[/]"
+        ERR.print(f"  {key} {escape(problem.found)}", soft_wrap=True)
         ERR.print(f"      {escape(problem.allowed)}", soft_wrap=True)
         if problem.nearest:
             ERR.print(f"      did you mean [bold]{escape(problem.nearest)}[/]?", soft_wrap=True)
-    if said := error.outcome or outcome:
-        ERR.print(escape(said))
+    outcome = error.outcome or outcome
+    if outcome:
+        ERR.print(escape(outcome))
 
 
 def print_failure(error: OSError) -> None:
-    """Print a fault of a file, disk or network as one line with its path, and what to do about
-    it."""
-    place = ": ".join(str(name) for name in (error.filename, error.filename2) if name is not None)
+    """Print a fault of a file, disk or network on one line: its paths, its cause and the fix."""
+    paths = [str(path) for path in (error.filename, error.filename2) if path not in (None, "")]
     cause = error.strerror or str(error) or type(error).__name__
-    fix = f"; {FAULTS[error.errno]}, then run again: {typed()}" if error.errno in FAULTS else ""
-    ERR.print(
-        f"[bold red]Failed[/]: {escape(f'{place}: ' if place else '')}{escape(cause + fix)}",
-        soft_wrap=True,
-    )
+    line = ": ".join([*paths, cause])
+    if error.errno in FAULTS:
+        line += f"; {FAULTS[error.errno]}, then run again: {typed_line()}"
+    ERR.print(f"[bold red]Failed[/]: {escape(line)}", soft_wrap=True)
 
 
 def print_interruption(error: KeyboardInterrupt) -> int:
     """Print where each trial will resume, and the command to run. Returns the exit code."""
-    fault = error.fault if isinstance(error, Interrupted) else ""
-    ERR.print(
-        f"\n[bold red]Failed[/]: {escape(fault)}" if fault else "\nInterrupted.", soft_wrap=True
-    )
-    for line in error.lines if isinstance(error, Interrupted) else ():
+    run = error if isinstance(error, Interrupted) else Interrupted(signal.SIGINT)
+    outcome = f"[bold red]Failed[/]: {escape(run.fault)}" if run.fault else "Interrupted."
+    ERR.print(f"\n{outcome}", soft_wrap=True)
+    for line in run.lines:
         ERR.print(f"  {escape(line)}", soft_wrap=True)
-    ERR.print(f"To continue, run again: [bold]{escape(typed())}[/]", soft_wrap=True)
-    return error.exit_code if isinstance(error, Interrupted) else 130
+    ERR.print(f"To continue, run again: [bold]{escape(typed_line())}[/]", soft_wrap=True)
+    return run.exit_code

@@ -2,7 +2,7 @@
 into them.
 
 ``Annotated[int, Range(1)]`` and ``Literal["fp32", "bf16"]`` state what a field allows. A role such
-as ``Scores()`` tells what it is for; a field without one decides what is trained. A field that was
+as ``Scores()`` says what it is for; a field without one decides what is trained. A field that was
 added later carries ``Neutral(value)``: what older configurations without it mean.
 """
 
@@ -15,6 +15,7 @@ from typing import (
     Annotated,
     Any,
     Literal,
+    TypeGuard,
     TypeVar,
     Union,
     get_args,
@@ -23,12 +24,14 @@ from typing import (
 )
 
 from sweeps.problems import UNKNOWN_KEY, Problem, nearest
+from sweeps.type_words import type_words, value_words
 
+T = TypeVar("T")
 Role = TypeVar("Role")
 
 
 def field_types(cls: type) -> dict[str, Any]:
-    """The types of a dataclass's fields with all that ``Annotated`` adds."""
+    """The types of a dataclass's fields, with everything that ``Annotated`` adds."""
     return _field_types(cls)
 
 
@@ -38,43 +41,47 @@ def _field_types(cls: type) -> dict[str, Any]:
 
 
 def role_of(hint: Any, role: type[Role]) -> Role | None:
-    """What ``Annotated`` adds of this kind to a field's type."""
-    return next(
-        (each for each in getattr(hint, "__metadata__", ()) if isinstance(each, role)), None
-    )
+    """The role of this class that ``Annotated`` adds to a field's type; None without one."""
+    metadata = getattr(hint, "__metadata__", ())
+    return next((entry for entry in metadata if isinstance(entry, role)), None)
 
 
 def fields_with(schema: type, role: type[Role]) -> dict[str, Role]:
     """The dotted keys of a schema of groups whose fields have this role."""
-    found: dict[str, Role] = {}
-    for group, kind in field_types(schema).items():
-        if is_dataclass(kind) and isinstance(kind, type):
-            inner = field_types(kind).items()
-            found |= {
-                f"{group}.{name}": each
-                for name, hint in inner
-                if (each := role_of(hint, role)) is not None
-            }
-    return found
+    roles: dict[str, Role] = {}
+    for group, group_type in field_types(schema).items():
+        if not _is_schema(group_type):
+            continue
+        for name, hint in field_types(group_type).items():
+            field_role = role_of(hint, role)
+            if field_role is not None:
+                roles[f"{group}.{name}"] = field_role
+    return roles
+
+
+def _is_schema(hint: Any) -> TypeGuard[type]:
+    """Whether this is a dataclass, and not an instance of one."""
+    return is_dataclass(hint) and isinstance(hint, type)
 
 
 @dataclass(frozen=True)
 class Neutral:
-    """What the code did before the field existed: a configuration without the field means this
-    value."""
+    """What the code did before the field existed: a configuration without it means this value."""
 
     value: Any
 
 
 def neutral_values(cls: type) -> dict[str, Any]:
     """The neutral values of a flat dataclass, by field."""
-    found = {name: role_of(hint, Neutral) for name, hint in field_types(cls).items()}
-    return {name: neutral.value for name, neutral in found.items() if neutral}
+    roles = {name: role_of(hint, Neutral) for name, hint in field_types(cls).items()}
+    return {name: neutral.value for name, neutral in roles.items() if neutral}
 
 
 def settled(settings: Any) -> dict[str, Any]:
-    """The fields of a flat dataclass, without those at their neutral value; older versions agree on
-    the rest."""
+    """The fields of a flat dataclass, without those at their neutral value.
+
+    Older versions of the dataclass agree on the rest.
+    """
     neutral = neutral_values(type(settings))
     values = {name: getattr(settings, name) for name in field_types(type(settings))}
     return {
@@ -92,8 +99,7 @@ def added_later(settings: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Scores:
-    """The field only changes how a trained model is scored: with another value, trials are scored
-    again."""
+    """The field only changes how a trained model is scored: a new value scores trials again."""
 
 
 @dataclass(frozen=True)
@@ -103,10 +109,10 @@ class Observes:
 
 @dataclass(frozen=True)
 class Fingerprinted:
-    """The field is part of the data's fingerprint, which decides training in its place.
+    """The field is part of the data's fingerprint, which decides training instead of the field.
 
-    ``place``: it only locates the data, and may differ from one machine to another. ``lasting``: a
-    study records it.
+    ``place``: it only locates the data, and may differ between machines. ``lasting``: a study
+    records it.
     """
 
     place: bool = False
@@ -127,28 +133,22 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Named:
-    """The field is a mapping from these names, which need not be names of Python, to values of one
-    kind."""
+    """The field maps these names to values of one type. They need not be valid in Python."""
 
     names: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Divided:
-    """A scale divides the field by its divisor ``by``, which may be null if the divisor is
-    ``optional``."""
+    """A scale divides the field by its divisor ``by``; an ``optional`` divisor may be null."""
 
     by: str
     optional: bool = False
 
 
-T = TypeVar("T")
-
-
 @dataclass(frozen=True)
 class Range:
-    """Inclusive bounds of a number; ``below`` makes the upper bound exclusive, ``above`` the lower
-    one."""
+    """Bounds of a number. ``below`` excludes the upper bound, ``above`` the lower one."""
 
     low: float = -math.inf
     high: float = math.inf
@@ -156,121 +156,149 @@ class Range:
     above: bool = False
 
     def holds(self, value: float) -> bool:
-        over = value > self.low if self.above else value >= self.low
-        return over and (value < self.high if self.below else value <= self.high)
+        is_high_enough = value > self.low if self.above else value >= self.low
+        is_low_enough = value < self.high if self.below else value <= self.high
+        return is_high_enough and is_low_enough
 
     def __str__(self) -> str:
+        low = f"{self.low:.10g}"
+        high = f"{self.high:.10g}"
         if math.isinf(self.high):
-            return f"above {self.low:.10g}" if self.above else f"of at least {self.low:.10g}"
+            return f"above {low}" if self.above else f"of at least {low}"
         if self.below:
-            return f"of at least {self.low:.10g} and below {self.high:.10g}"
-        return f"between {self.low:.10g} and {self.high:.10g}"
+            return f"of at least {low} and below {high}"
+        return f"between {low} and {high}"
 
 
 def parse(cls: type[T], tree: object, prefix: str = "") -> tuple[T | None, list[Problem]]:
     """Build the dataclass ``cls`` from nested plain data, or return every problem with it."""
     if not isinstance(tree, Mapping):
         return None, [Problem(prefix or "configuration", f"is {tree!r}", "must be a group of keys")]
-    known = {f.name: f for f in fields(cls)}  # type: ignore[arg-type]
+    fields_by_name = {field.name: field for field in fields(cls)}  # type: ignore[arg-type]
     hints = field_types(cls)
-    problems = [_unknown(prefix, str(key), known) for key in tree if key not in known]
+    unknown_keys = [str(key) for key in tree if key not in fields_by_name]
+    problems = [_unknown_key(prefix, key, fields_by_name) for key in unknown_keys]
     values: dict[str, Any] = {}
-    for name, field in known.items():
+    for name, field in fields_by_name.items():
+        key = _join(prefix, name)
         if name in tree:
-            values[name], found = _value(hints[name], tree[name], _join(prefix, name))
-            problems += found
+            values[name], field_problems = _value(hints[name], tree[name], key)
+            problems += field_problems
         elif neutral := role_of(hints[name], Neutral):
             values[name] = neutral.value
         elif field.default is MISSING and field.default_factory is MISSING:
-            problems.append(Problem(_join(prefix, name), "is missing", "must be given"))
+            problems.append(Problem(key, "is missing", "must be given"))
     return (cls(**values), []) if not problems else (None, problems)
 
 
-def _mapping(names: Named, kind: Any, tree: object, prefix: str) -> tuple[Any, list[Problem]]:
-    """A field that is ``Named``: its values, or every problem with them."""
+def _mapping(names: Named, hint: Any, tree: object, prefix: str) -> tuple[Any, list[Problem]]:
+    """The values of a ``Named`` field, each of the type ``hint``, or every problem with them."""
     if not isinstance(tree, Mapping):
-        return None, [Problem(prefix, f"is {_show(tree)}", "must be a group of keys")]
+        return None, [Problem(prefix, f"is {value_words(tree)}", "must be a group of keys")]
     values: dict[str, Any] = {}
     problems: list[Problem] = []
     for key, value in tree.items():
         if key not in names.names:
-            problems.append(_unknown(prefix, str(key), names.names))
+            problems.append(_unknown_key(prefix, str(key), names.names))
             continue
-        values[key], wrong = _value(kind, value, _join(prefix, key))
-        problems += wrong
+        values[key], value_problems = _value(hint, value, _join(prefix, key))
+        problems += value_problems
     return (values, []) if not problems else (None, problems)
 
 
 def keys(cls: type, prefix: str = "") -> dict[str, Any]:
     """Every dotted leaf key that ``cls`` allows, with its type without rules."""
-    hints, found = get_type_hints(cls), dict[str, Any]()
+    hints = get_type_hints(cls)
+    types: dict[str, Any] = {}
     for field in fields(cls):
-        key, kind = _join(prefix, field.name), hints[field.name]
-        if is_dataclass(kind) and isinstance(kind, type):
-            found |= keys(kind, key)
+        key = _join(prefix, field.name)
+        hint = hints[field.name]
+        if _is_schema(hint):
+            types |= keys(hint, key)
         elif names := role_of(field_types(cls)[field.name], Named):
-            found |= {_join(key, name): get_args(kind)[1] for name in names.names}
+            value_type = get_args(hint)[1]
+            types |= {_join(key, name): value_type for name in names.names}
         else:
-            found[key] = kind
-    return found
+            types[key] = hint
+    return types
 
 
-def _unknown(prefix: str, key: str, known: Iterable[str]) -> Problem:
-    near = nearest(key, known)
-    where = f"under {prefix} are " if prefix else "are "
+def _unknown_key(prefix: str, key: str, allowed: Iterable[str]) -> Problem:
+    """The refusal of a key below ``prefix`` that the schema lacks."""
+    suggestion = nearest(key, allowed)
+    group = f"under {prefix} " if prefix else ""
     return Problem(
-        _join(prefix, key),
-        UNKNOWN_KEY,
-        f"keys {where}{', '.join(known)}",
-        near and _join(prefix, near),
+        key=_join(prefix, key),
+        found=UNKNOWN_KEY,
+        allowed=f"keys {group}are {', '.join(allowed)}",
+        nearest=suggestion and _join(prefix, suggestion),
     )
 
 
-def _value(kind: Any, value: Any, key: str) -> tuple[Any, list[Problem]]:
-    if is_dataclass(kind) and isinstance(kind, type):
-        return parse(kind, value, key)
-    rules: tuple[Range, ...] = ()
-    if names := role_of(kind, Named):
-        return _mapping(names, get_args(get_args(kind)[0])[1], value, key)
-    if get_origin(kind) is Annotated:
-        kind, *extra = get_args(kind)
-        rules = tuple(each for each in extra if isinstance(each, Range))
-    converted, fits = _convert(kind, value)
+def _value(hint: Any, value: Any, key: str) -> tuple[Any, list[Problem]]:
+    """The value of a field of this type, or its problems."""
+    if _is_schema(hint):
+        return parse(hint, value, key)
+    if names := role_of(hint, Named):
+        mapping_type = get_args(hint)[0]
+        return _mapping(names, get_args(mapping_type)[1], value, key)
+    rules: list[Range] = []
+    if get_origin(hint) is Annotated:
+        hint, *metadata = get_args(hint)
+        rules = [entry for entry in metadata if isinstance(entry, Range)]
+    converted, fits = _convert(hint, value)
     if fits and (converted is None or all(rule.holds(converted) for rule in rules)):
         return converted, []
-    near = nearest(str(value), map(str, get_args(kind))) if get_origin(kind) is Literal else None
-    if not isinstance(value, list | dict) and _convert(kind, [value])[1]:
-        near = f"[{value}]"
-    return converted, [Problem(key, f"is {_show(value)}", f"must be {_name(kind, rules)}", near)]
+    allowed = f"must be {type_words(hint, rules)}"
+    return converted, [Problem(key, f"is {value_words(value)}", allowed, _near_value(hint, value))]
 
 
-def _convert(kind: Any, value: Any) -> tuple[Any, bool]:
-    origin = get_origin(kind)
+def _near_value(hint: Any, value: Any) -> str | None:
+    """An allowed value that looks like this one, such as [1] for 1 where a list is needed."""
+    if not isinstance(value, list | dict):
+        _, fits_in_list = _convert(hint, [value])
+        if fits_in_list:
+            return f"[{value}]"
+    return nearest(str(value), map(str, get_args(hint))) if get_origin(hint) is Literal else None
+
+
+def _convert(hint: Any, value: Any) -> tuple[Any, bool]:
+    """The value as this type has it, and whether it fits."""
+    origin = get_origin(hint)
     if origin is Literal:
-        return value, value in get_args(kind) and not isinstance(value, bool)
+        return value, value in get_args(hint) and not isinstance(value, bool)
     if origin in (Union, UnionType):
-        attempts = [_convert(option, value) for option in get_args(kind)]
-        return next(((converted, True) for converted, fits in attempts if fits), (None, False))
+        return _convert_to_any(get_args(hint), value)
     if origin is list:
         if not isinstance(value, list | tuple):
             return None, False
-        items = [_value(get_args(kind)[0], item, "") for item in value]
+        (item_type,) = get_args(hint)
+        items = [_value(item_type, item, "") for item in value]
         return [item for item, _ in items], not any(problems for _, problems in items)
-    if origin is dict or kind is dict:
+    if origin is dict or hint is dict:
         return value, isinstance(value, dict)
-    return _convert_scalar(kind, value)
+    return _convert_scalar(hint, value)
 
 
-def _convert_scalar(kind: Any, value: Any) -> tuple[Any, bool]:
-    if kind is NoneType:
+def _convert_to_any(options: Iterable[Any], value: Any) -> tuple[Any, bool]:
+    """By the first of the types that the value fits."""
+    for option in options:
+        converted, fits = _convert(option, value)
+        if fits:
+            return converted, True
+    return None, False
+
+
+def _convert_scalar(scalar_type: Any, value: Any) -> tuple[Any, bool]:
+    if scalar_type is NoneType:
         return None, value is None
-    if kind is bool:
+    if scalar_type is bool:
         return value, isinstance(value, bool)
     if isinstance(value, bool):
         return None, False
-    if kind is float:
+    if scalar_type is float:
         return _convert_float(value)
-    return value, isinstance(value, kind)
+    return value, isinstance(value, scalar_type)
 
 
 def _convert_float(value: Any) -> tuple[float | None, bool]:
@@ -280,32 +308,6 @@ def _convert_float(value: Any) -> tuple[float | None, bool]:
         return float(value), math.isfinite(value)
     except OverflowError:  # a whole number too large for a float
         return None, False
-
-
-def _name(kind: Any, rules: tuple[Range, ...] = ()) -> str:
-    names = {
-        int: "a whole number",
-        float: "a number",
-        str: "a string",
-        bool: "true or false",
-        NoneType: "null",
-        dict: "a group of keys",
-    }
-    origin = get_origin(kind)
-    if origin is Literal:
-        return "one of " + ", ".join(map(str, get_args(kind)))
-    if origin in (Union, UnionType):
-        return " or ".join(_name(option) for option in get_args(kind))
-    if origin is list:
-        inner = get_args(kind)[0]
-        extra = get_args(inner)[1:] if get_origin(inner) is Annotated else ()
-        inner = get_args(inner)[0] if extra else inner
-        return f"a list, each {_name(inner, extra)}"
-    return names.get(origin or kind, str(kind)) + "".join(f" {rule}" for rule in rules)
-
-
-def _show(value: object) -> str:
-    return "null" if value is None else f'"{value}"' if isinstance(value, str) else str(value)
 
 
 def _join(prefix: str, name: str) -> str:

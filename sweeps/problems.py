@@ -4,18 +4,14 @@ import difflib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import (
-    TYPE_CHECKING,
-)
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tracking.files import DamagedFileError
 
-
 UNKNOWN_KEY = "is not a key"
-
 COMMAND_LINE = "command line"
-"""The place of what was typed."""
+"""The ``place`` of a problem with something that you typed."""
 
 
 @dataclass(frozen=True)
@@ -35,27 +31,26 @@ class Problem:
 
 
 class RefusedError(ValueError):
-    """A request that cannot run; holds every problem found, and the ``outcome`` if a part of it was
-    done."""
+    """A request that cannot run: every problem, and the ``outcome`` if a part of it was done."""
 
     def __init__(self, problems: Iterable[Problem], outcome: str = "") -> None:
-        self.problems, self.outcome = list(problems), outcome
+        self.problems = list(problems)
+        self.outcome = outcome
         super().__init__("\n".join(map(str, self.problems)))
 
 
 def damaged(error: "DamagedFileError") -> Problem:
-    """What is wrong with a damaged file, and its remedy."""
+    """The problem with a damaged file, and its remedy."""
     return Problem(error.path.name, str(error), error.remedy)
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str | None:
-    """The allowed name that looks most like ``name``, without regard to case and separators; None
-    if none is close."""
-    known: dict[str, str] = {}
-    for other in allowed:
-        known.setdefault(plain(other), other)
-    matches = difflib.get_close_matches(plain(name), known, n=1, cutoff=0.6)
-    return known[matches[0]] if matches else None
+    """The allowed name most like ``name``, whatever its case and separators; None if none is."""
+    names: dict[str, str] = {}
+    for allowed_name in allowed:
+        names.setdefault(plain(allowed_name), allowed_name)
+    matches = difflib.get_close_matches(plain(name), names, n=1, cutoff=0.6)
+    return names[matches[0]] if matches else None
 
 
 def plain(name: str) -> str:

@@ -2,12 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
-from typing import (
-    Any,
-)
+from typing import Any
 
 Tree = dict[str, Any]
-
 Values = dict[str, Any]
 
 
@@ -28,17 +25,17 @@ def merged(below: Tree, above: Tree) -> Tree:
     """A copy with groups and mappings merged key by key, as Hydra merges them."""
     result = deepcopy(below)
     for key, value in above.items():
-        both = isinstance(value, dict) and isinstance(result.get(key), dict)
-        result[key] = merged(result[key], value) if both else deepcopy(value)
+        are_groups = isinstance(value, dict) and isinstance(result.get(key), dict)
+        result[key] = merged(result[key], value) if are_groups else deepcopy(value)
     return result
 
 
 def dotted(tree: Tree) -> Values:
-    """{"model": {"d_ff": 64}} as {"model.d_ff": 64}; what is no group is left out."""
-    groups = {group: values for group, values in tree.items() if isinstance(values, dict)}
+    """{"model": {"d_ff": 64}} as {"model.d_ff": 64}, without what is no group."""
     return {
         f"{group}.{name}": value
-        for group, values in groups.items()
+        for group, values in tree.items()
+        if isinstance(values, dict)
         for name, value in values.items()
     }
 
@@ -54,10 +51,13 @@ def nested(values: Mapping[str, Any]) -> Tree:
 
 def differences(base: Tree, row: Tree, groups: Iterable[str]) -> Values:
     """Dotted keys and values by which a row differs from base in these groups."""
-    return {
-        f"{group}.{key}": value
-        for group in groups
-        if isinstance(row.get(group), dict) and isinstance(base.get(group), dict)
-        for key, value in row[group].items()
-        if value != base[group].get(key, object())
-    }
+    different: Values = {}
+    for group in groups:
+        base_values = base.get(group)
+        row_values = row.get(group)
+        if not (isinstance(row_values, dict) and isinstance(base_values, dict)):
+            continue
+        for name, value in row_values.items():
+            if name not in base_values or value != base_values[name]:
+                different[f"{group}.{name}"] = value
+    return different

@@ -19,9 +19,9 @@ from sweeps.config.tasks import TaskSource, source_of
 from sweeps.planning.continuation import plan_row, plan_sweep
 from sweeps.planning.study_rows.compose import compose_row, compose_settings
 from sweeps.verbs.command import names_and_overrides
-from sweeps.verbs.run import create
-from sweeps.verbs.task_verbs import commands as task_verbs
-from sweeps.verbs.task_verbs import read_request
+from sweeps.verbs.setup import create
+from sweeps.verbs.trained.commands import commands as task_verbs
+from sweeps.verbs.trained.request import read_request
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]

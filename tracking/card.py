@@ -1,5 +1,6 @@
-"""What the files and tables of a study know of its task, such as its metrics. It is stored in
-`study.json`, so that a study is read without the task's own code."""
+"""What the files and tables of a study need to know about its task, such as the metrics.
+
+`study.json` stores it, so that reading a study doesn't need the task's own code."""
 
 import math
 import re
@@ -25,47 +26,38 @@ FORMULAS = {
     "ngram_precision_unsmoothed": 1,
     "ngram_f": 1,
 }
-"""How a set's score follows from its samples: the formulas that ``from_counts`` may name, with
-their numbers of fields.
+"""The formulas that ``from_counts`` may name, with their numbers of fields: how a set's score
+follows from its samples.
 
-A sample is one line of ``statistics/<set>.jsonl``. A formula takes fields of these lines, sums them
-over the samples, and makes the score of the sums. So a score of any other choice of samples needs
-no new evaluation.
+A sample is a line of ``statistics/<set>.jsonl``. A formula sums fields of these lines over the
+samples and computes the score from the sums. So scores of resampled sets need no new evaluation.
 
 - ``mean``: of a number per sample.
 - ``ratio``: the sum of the first field over the sum of the second.
 - ``exp_ratio``: e to that power.
-- ``ngram_precision``: from a list: length, reference's length, matching n-grams by order, all n-grams by order. The
-  geometric mean of the precisions with a brevity penalty, 0 to 100. The k-th order without a match
-  counts as 2^-k matches; in ``ngram_precision_unsmoothed`` it makes the score 0.
-- ``ngram_f``: from a list, per order: n-grams of the sample, of the reference, in both. F2 of mean precision and mean
-  recall, 0 to 100.
+- ``ngram_precision``: from a list: length, reference's length, matching n-grams by order, all
+  n-grams by order. The geometric mean of the precisions with a brevity penalty, 0 to 100. The k-th
+  order without a match counts as 2^-k matches; in ``ngram_precision_unsmoothed`` it makes the
+  score 0.
+- ``ngram_f``: from a list, per order: n-grams of the sample, of the reference, in both. F2 of mean
+  precision and mean recall, 0 to 100.
 """
 COSTS = ("params", "flops", "seconds", "cpu_seconds")
 DEVICE_COSTS = ("device_flops", "mfu")
-"""FLOPs as the paper counts them, seconds × devices × what a device sustains; and the share of them
-that ``flops`` is. Only where it is known what the devices sustain."""
-TAKEN_NAMES = (
+"""FLOPs as the paper counts them: seconds × devices × what a device sustains; and ``flops`` as a
+share of them. Only if it is known what the devices sustain."""
+RESERVED_NAMES = (
     *("row", "group", "change", "before_scaling", "seeds", "asked", "steps", *COSTS, *DEVICE_COSTS),
-    *("diverged", "paper_params_m", "summary"),
-    *(
-        "cells",
-        "decode",
-        "mixed_decode",
-        "other_decode",
-        "note",
-        "unlike",
-        "best_step",
-        "best_by_seed",
-    ),
-    *("device_hours", "weights", "reference", "paired"),
+    *("diverged", "paper_params_m", "summary", "cells", "decode", "mixed_decode", "other_decode"),
+    *("note", "unlike", "best_step", "best_by_seed", "device_hours", "weights", "reference"),
+    "paired",
 )
-"""Fields of the table that are no metrics."""
+"""Fields of the table that are not metrics."""
 NEW_NAMES = frozenset({"cpu_seconds", *DEVICE_COSTS, "summary", "device_hours"})
-"""Those that metrics of recorded studies may have: their tables show the metric."""
+"""Reserved names that metrics of recorded studies may have: their tables show the metric."""
 TESTED = ("low", "high", "p")
 """The numbers of a test; `low_<metric>` and so on are fields of the table."""
-OF_METRIC = (
+METRIC_FIELDS = (
     "delta",
     "delta_common_seeds",
     "paper",
@@ -76,8 +68,8 @@ OF_METRIC = (
     "finding",
     *TESTED,
 )
-BEFORE = ("", *(f"{kind}_" for kind in OF_METRIC))
-"""What stands before a metric's name in fields of the table."""
+PREFIXES = ("", *(f"{field_name}_" for field_name in METRIC_FIELDS))
+"""What precedes a metric's name in fields of the table."""
 
 
 @dataclass(frozen=True)
@@ -131,23 +123,22 @@ class Metric:
 
     @property
     def texts(self) -> list[str]:
-        """The names among the scores that belong to it and hold text."""
+        """The names among the scores that hold a text of this metric."""
         return [name for name in (self.signature, self.within) if name is not None]
 
     def best(self, values: Iterable[float | None]) -> float | None:
         """None without a finite value."""
-        known = [value for value in values if value is not None]
-        return (min if self.better == "down" else max)(known, default=None)
+        finite = [value for value in values if value is not None]
+        return (min if self.better == "down" else max)(finite, default=None)
 
     def tested_values(self, values: Mapping[int, float | None]) -> Mapping[int, float | None]:
-        """By seed, on the scale on which they are tested: the logarithms of a metric that is e^ of
-        another one."""
+        """By seed, on the scale of the tests: logarithms for the exponential of a metric."""
         if self.exp_of is None:
             return values
-        return {
-            seed: math.log(value) if value is not None and value > 0 else None
-            for seed, value in values.items()
-        }
+        logarithms: dict[int, float | None] = {}
+        for seed, value in values.items():
+            logarithms[seed] = math.log(value) if value is not None and value > 0 else None
+        return logarithms
 
     def decided_by(self, settings: Iterable[str]) -> bool:
         """Whether any of these settings for scoring can change it."""
@@ -155,52 +146,47 @@ class Metric:
 
     def faults(self) -> list[str]:
         """Everything that is wrong with it, such as a direction that does not exist."""
-        called = f"metric {self.name}"
-        if wrong := _of_another_kind(self):
-            return [f"{called} cannot have {value} as its {name}" for name, value in wrong.items()]
-        found = list[str]()
+        subject = f"metric {self.name}"
+        mistyped = _mistyped_fields(self)
+        if mistyped:
+            return [f"{subject} cannot have {value} as its {name}" for name, value in mistyped]
+        faults = list[str]()
         if not self.name.strip() or self.name != self.name.strip() or not self.name.isprintable():
-            found.append(
-                f"{called} must have a name of printable characters, without a space at its ends"
-            )
+            rule = "must have a name of printable characters, without a space at its ends"
+            faults.append(f"{subject} {rule}")
         if self.better not in ("up", "down"):
-            found.append(f'{called}: better is "{self.better}"; it must be "up" or "down"')
-        bounds = {
-            name: getattr(self, name) or 0
-            for name in ("decimals", "table_decimals", "negligible", "agrees_within")
-        }
-        found += [
-            f"{called} must have a number from 0 as its {name}"
-            for name, of in bounds.items()
-            if not of >= 0
-        ]
+            faults.append(f'{subject}: better is "{self.better}"; it must be "up" or "down"')
+        for name in ("decimals", "table_decimals", "negligible", "agrees_within"):
+            value = getattr(self, name) or 0
+            if not value >= 0:
+                faults.append(f"{subject} must have a number from 0 as its {name}")
         if self.within is not None and not NAME.fullmatch(str(self.within)):
-            found.append(
-                f"{called} must have one plain name as its within, such as pieces, but has {self.within}"
-            )
-        if fault := formula_fault(self.from_counts):
-            found.append(f"{called} {fault}")
-        return found
+            rule = "must have one plain name as its within, such as pieces"
+            faults.append(f"{subject} {rule}, but has {self.within}")
+        fault = formula_fault(self.from_counts)
+        if fault:
+            faults.append(f"{subject} {fault}")
+        return faults
 
 
 def formula_fault(from_counts: Sequence[str]) -> str | None:
-    """What is wrong with a metric's ``from_counts``; None if nothing is. An empty one means: no
-    counts."""
+    """What is wrong with a metric's ``from_counts``; None if nothing is, or if it is empty."""
     if not from_counts:
         return None
     formula, *fields = from_counts
     if formula not in FORMULAS:
-        return f"must have one of {', '.join(FORMULAS)} as the formula of from_counts, but has {formula}"
-    expected = FORMULAS[formula]
-    if len(fields) != expected:
-        return f"must have {expected} {plural('field', expected)} after {formula} in from_counts, but has {len(fields)}"
+        formulas = ", ".join(FORMULAS)
+        return f"must have one of {formulas} as the formula of from_counts, but has {formula}"
+    count = FORMULAS[formula]
+    if len(fields) != count:
+        wanted = f"{count} {plural('field', count)} after {formula}"
+        return f"must have {wanted} in from_counts, but has {len(fields)}"
     return None
 
 
 @dataclass(frozen=True)
 class SetScores:
-    """One set's scores, as `result.json` and the first line of `statistics/<set>.jsonl` hold
-    them."""
+    """One set's scores, as in `result.json` and the first line of `statistics/<set>.jsonl`."""
 
     values: dict[str, float | None]  # of every metric, by name
     signatures: dict[str, str]  # by the metric's name
@@ -210,7 +196,7 @@ class SetScores:
 @dataclass(frozen=True)
 class Card:
     """``symbols``: the table's columns for changes, a key's short name and its symbol. A phrase
-    holds ``{value}``."""
+    contains ``{value}``."""
 
     name: str
     version: int
@@ -256,10 +242,10 @@ class Card:
         return tuple(dict.fromkeys(metric.set for metric in self.tabled))
 
     def reported(self, name: str) -> tuple[str, Metric] | None:
-        """The set and the metric of a reported name, such as `dev/ppl`; "" is no set. None for
-        other names.
+        """The set and the metric of a reported name such as `dev/ppl`; "" means no set. None if the
+        name is not that of a metric.
 
-        A metric's own name may hold a slash.
+        A metric's own name may contain a slash.
         """
         for metric in sorted(self.metrics, key=lambda metric: -len(metric.name)):
             if name == metric.name:
@@ -270,80 +256,101 @@ class Card:
 
     def setting(self, name: str) -> str:
         """The dotted key of a setting for scoring."""
-        return next((key for key, known in self.scoring.items() if known == name), name)
+        keys = [key for key, setting in self.scoring.items() if setting == name]
+        return keys[0] if keys else name
 
     def scores(self, content: Mapping[str, Any]) -> SetScores:
         """One set's scores from JSON; {} means a set without scores."""
-        signatures = {
-            metric.name: content[str(metric.signature)]
-            for metric in self.metrics
-            if content.get(metric.signature or "")
-        }
+        signatures = {}
+        for metric in self.metrics:
+            signature = content.get(metric.signature or "")
+            if signature:
+                signatures[metric.name] = signature
         values = {metric.name: content.get(metric.name) for metric in self.metrics}
         return SetScores(values, signatures, content.get("decode", {}))
 
     @staticmethod
     def of(content: Mapping[str, Any]) -> "Card":
-        """From JSON. Unknown keys are ignored, missing ones have their defaults. Raises ValueError
-        with every fault."""
-        card = _read(
-            Card, {**content, "metrics": [_read(Metric, metric) for metric in content["metrics"]]}
-        )
-        if faults := card.faults([name for name in TAKEN_NAMES if name not in NEW_NAMES]):
+        """From JSON. Ignores unknown keys; missing ones have their defaults.
+
+        Raises ValueError with every fault.
+        """
+        metrics = [_read(Metric, metric) for metric in content["metrics"]]
+        card = _read(Card, {**content, "metrics": metrics})
+        faults = card.faults([name for name in RESERVED_NAMES if name not in NEW_NAMES])
+        if faults:
             raise ValueError("; ".join(faults))
         return card
 
-    def faults(self, taken: Sequence[str] = TAKEN_NAMES) -> list[str]:
-        """Everything that is wrong with it, such as two metrics with one name, or one whose name is
-        ``taken``."""
-        if wrong := _of_another_kind(self):
-            return [f"a task cannot have {value} as its {name}" for name, value in wrong.items()]
-        found = [] if NAME.fullmatch(str(self.name)) else ["a task must have a plain name"]
-        found += [fault for metric in self.metrics for fault in metric.faults()]
+    def faults(self, reserved: Sequence[str] = RESERVED_NAMES) -> list[str]:
+        """Everything that is wrong with it, such as a metric with a ``reserved`` name."""
+        mistyped = _mistyped_fields(self)
+        if mistyped:
+            return [f"a task cannot have {value} as its {name}" for name, value in mistyped]
+        faults = list[str]()
+        if not NAME.fullmatch(str(self.name)):
+            faults.append("a task must have a plain name")
+        for metric in self.metrics:
+            faults += metric.faults()
         if not self.tabled:
-            found.append(f"task {self.name} must have a metric for the table")
-        return found or [*self._doubled(taken), *self._wrong_exponentials()]
+            faults.append(f"task {self.name} must have a metric for the table")
+        return faults or [*self._ambiguous_names(reserved), *self._wrong_exponentials()]
 
-    def _doubled(self, taken: Sequence[str]) -> list[str]:
+    def _ambiguous_names(self, reserved: Sequence[str]) -> list[str]:
         """Two metrics, or a metric and a field, with one name in files and tables."""
-        names = Counter(
-            [*taken, *(f"{before}{metric.name}" for before in BEFORE for metric in self.metrics)]
-        )
-        of_seeds = re.compile(
-            f"({'|'.join(re.escape(metric.name) for metric in self.metrics)})_s\\d+"
-        )
-        doubled = [name for name, count in names.items() if count > 1]
-        doubled += [metric.name for metric in self.metrics if of_seeds.fullmatch(metric.name)]
-        texts = dict.fromkeys(
-            name for metric in self.metrics for name in metric.texts if name in names
-        )
-        return [f"{name} stands for two things in tables and files" for name in (*doubled, *texts)]
-
-    def _wrong_exponentials(self) -> list[str]:
-        """Metrics whose ``exp_of`` is no other metric of this card on the same set."""
-        logarithms = {metric.name: metric for metric in self.metrics if metric.exp_of is None}
+        counts = Counter(reserved)
+        for prefix in PREFIXES:
+            counts.update(f"{prefix}{metric.name}" for metric in self.metrics)
+        ambiguous = [name for name, count in counts.items() if count > 1]
+        names = "|".join(re.escape(metric.name) for metric in self.metrics)
+        column_of_seed = re.compile(f"({names})_s\\d+")
+        texts: dict[str, None] = {}
+        for metric in self.metrics:
+            if column_of_seed.fullmatch(metric.name):
+                ambiguous.append(metric.name)
+            texts |= dict.fromkeys(name for name in metric.texts if name in counts)
         return [
-            f"metric {metric.name} must be exp_of another metric on the set {metric.set}, but is of {metric.exp_of}"
-            for metric in self.metrics
-            if isinstance(metric.exp_of, str)
-            and (metric.exp_of not in logarithms or logarithms[metric.exp_of].set != metric.set)
+            f"{name} stands for two things in tables and files" for name in (*ambiguous, *texts)
         ]
 
+    def _wrong_exponentials(self) -> list[str]:
+        """Metrics whose ``exp_of`` names no metric on the same set."""
+        set_of_logarithm = {
+            metric.name: metric.set for metric in self.metrics if metric.exp_of is None
+        }
+        faults = []
+        for metric in self.metrics:
+            if not isinstance(metric.exp_of, str):
+                continue
+            if set_of_logarithm.get(metric.exp_of) != metric.set:
+                rule = f"must be exp_of another metric on the set {metric.set}"
+                faults.append(f"metric {metric.name} {rule}, but is of {metric.exp_of}")
+        return faults
+
     def tested(self, metric: Metric) -> Metric:
-        """The metric on which differences of ``metric`` are tested: itself, or its logarithm."""
-        return next((other for other in self.metrics if other.name == metric.exp_of), metric)
+        """The metric that tests of ``metric`` use: itself, or its logarithm."""
+        for candidate in self.metrics:
+            if candidate.name == metric.exp_of:
+                return candidate
+        return metric
 
 
-def _read(kind: type[T], content: Mapping[str, Any]) -> T:
-    """From JSON. Unknown keys are ignored, missing ones have their defaults."""
-    known = {field.name: content[field.name] for field in fields(kind) if field.name in content}
-    return kind(**{name: tuple(of) if isinstance(of, list) else of for name, of in known.items()})
+def _read(entity: type[T], content: Mapping[str, Any]) -> T:
+    """From JSON. Ignores unknown keys; missing ones have their defaults."""
+    names = {entity_field.name for entity_field in fields(entity)}
+    values = {}
+    for name, value in content.items():
+        if name in names:
+            values[name] = tuple(value) if isinstance(value, list) else value
+    return entity(**values)
 
 
-def _of_another_kind(about: Metric | Card) -> dict[str, Any]:
-    """The values of another kind than their field's default, such as a number as a label."""
-    made = type(about)("x", 1, ()) if isinstance(about, Card) else Metric("x")
-    usual = {name: type(of) for name, of in vars(made).items() if of is not None}
-    return {
-        name: of for name, of in vars(about).items() if name in usual and misfit(of, usual[name])
-    }
+def _mistyped_fields(entity: Metric | Card) -> list[tuple[str, Any]]:
+    """The fields whose value and default differ in type, such as a number as a label."""
+    example = Card("x", 1, ()) if isinstance(entity, Card) else Metric("x")
+    mistyped = []
+    for name, default in vars(example).items():
+        value = vars(entity)[name]
+        if default is not None and misfit(value, type(default)):
+            mistyped.append((name, value))
+    return mistyped

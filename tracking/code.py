@@ -1,16 +1,15 @@
-"""One version of the user's code: his Python files, which a study keeps as a folder that never
-changes.
+"""Versions of the user's code: Python files, which a study keeps in a folder that never changes.
 
-``<study>/code/<hash>/`` has them as they lay in his folders; ``code.json`` says where within it.
-All else that lies in there are links to his folders (``sweeps.worker.user_code.folder``). A study has
-more than one version only if a person typed `--changed-code`.
+``<study>/code/<hash>/`` has the files as they lay in the user's folders, and ``code.json`` says
+where. Everything else in it is a link to these folders (``sweeps.worker.user_code.folder``). A
+study has more than one version only if a person typed `--changed-code`.
 """
 
 import json
 import os
 import shutil
 import tempfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import unified_diff
@@ -25,18 +24,27 @@ from tracking.uri import code_without_secrets
 CODE_FOLDER = "code"
 FILE_DIGITS = 12  # of a hash in names of files
 INSTALLED = "@"
-"""Before the name of an editable install, whose files lie in another folder than the task's."""
+"""Before the name of an editable install, whose files are not in the task's folder."""
 MANIFEST = "code.json"
 FORM: dict[str, Any] = {"files": [str], "folders": {...: str}}
 ABOVE = 2
-"""How many folders above the task's a version has, too: a program may name files by ``..``."""
+"""How many folders above the task's a version includes: a program may name files by ``..``."""
+VERSIONS = {"code": [str], "own_files": [str], "version": [str]}
+"""What a voucher compares: the user's code, our own files, and the version of allelse. For each it
+has the version that trained first and the one that trained again."""
+KINDS = tuple(VERSIONS)
+SCORES = "scores"
+"""Whether the scores were the same, too: then both versions also score alike."""
+VOUCHER: dict[str, Any] = {"trial": str, "ts": str, SCORES: bool, **VERSIONS}
+"""A record in ``study.json`` of versions that trained the same weights, bit by bit, as ``allelse
+sweep --vouch`` has shown."""
 
 
 @dataclass(frozen=True, eq=False)
 class Code:
     """``files`` by their path in the task's folder, or by ``@name/path`` for an editable install.
 
-    ``roots`` are the folders where these lie today: "" is the task's, others are by ``@name``.
+    ``roots`` are today's folders of these files: the task's is "", the others are ``@name``.
     """
 
     files: Mapping[str, bytes]
@@ -49,7 +57,7 @@ class Code:
         return sha256("".join(lines).encode()).hexdigest()
 
     def place(self, name: str) -> Path:
-        """Where the file lies today."""
+        """Where the file is today."""
         root, inner = split_name(name)
         return Path(self.roots[root], inner)
 
@@ -65,38 +73,39 @@ def code_place(study: Path, digest: str) -> Path:
     return study / CODE_FOLDER / digest[:FILE_DIGITS]
 
 
-def code_folders(place: Path) -> dict[str, Path]:
-    """Where within the folder of a version the files of each root lie. Raises DamagedFileError."""
-    folders = _manifest(place)["folders"]
-    return {root: place / folder for root, folder in folders.items()}
+def code_folders(folder: Path) -> dict[str, Path]:
+    """The folder of each root's files within this version's folder. Raises DamagedFileError."""
+    inner_folders = _manifest(folder)["folders"]
+    return {root: folder / inner for root, inner in inner_folders.items()}
 
 
 def write_code(study: Path, code: Code) -> Path:
-    """Keep the version, unless the study has it whole. A damaged one is set aside. Returns its
-    folder."""
-    place = code_place(study, code.digest)
-    if unless_damaged(partial(read_code, study, code.digest), None) is not None:
-        return place
-    place.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
+    """Keep the version unless the study has it, and return its folder. Sets a damaged one aside."""
+    folder = code_place(study, code.digest)
+    if _has_code(study, code):
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
         _fill(temporary, code)
-        if (
-            not _renamed(temporary, place)
-            and unless_damaged(partial(read_code, study, code.digest), None) is None
-        ):
-            set_code_aside(place)
-            _renamed(temporary, place)
+        if not _rename(temporary, folder) and not _has_code(study, code):
+            set_code_aside(folder)
+            _rename(temporary, folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     read_code(study, code.digest)
-    return place
+    return folder
 
 
-def _renamed(temporary: Path, place: Path) -> bool:
-    """False if the place is taken, perhaps by another process that was first."""
+def _has_code(study: Path, code: Code) -> bool:
+    """Whether the study has the version undamaged."""
+    return unless_damaged(partial(read_code, study, code.digest), None) is not None
+
+
+def _rename(temporary: Path, folder: Path) -> bool:
+    """Returns False if the folder exists, perhaps since another process was first."""
     try:
-        temporary.rename(place)
+        temporary.rename(folder)
     except OSError:
         return False
     return True
@@ -105,43 +114,43 @@ def _renamed(temporary: Path, place: Path) -> bool:
 def read_code(study: Path, digest: str, roots: Mapping[str, str] | None = None) -> Code:
     """The version with this hash, in today's folders. Raises DamagedFileError if a file is missing
     or was changed."""
-    place = code_place(study, digest)
-    manifest = _manifest(place)
+    folder = code_place(study, digest)
+    manifest = _manifest(folder)
     files = dict[str, bytes]()
     for name in manifest["files"]:
         root, inner = split_name(name)
-        path = place / manifest["folders"].get(root, root) / inner
+        path = folder / manifest["folders"].get(root, root) / inner
         content = read_whole(path)
         if content is None:
-            raise DamagedFileError(place, f"lacks {name}, with which the study was trained")
+            raise DamagedFileError(folder, f"lacks {name}, with which the study was trained")
         files[name] = content
     code = Code(files, roots or {})
     if code.digest != digest:
-        raise DamagedFileError(place, "holds other files than its name says")
+        raise DamagedFileError(folder, "holds different files than its name says")
     return code
 
 
-def set_code_aside(place: Path) -> None:
-    """Rename a folder that cannot be used: nothing in it is removed."""
+def set_code_aside(folder: Path) -> None:
+    """Rename a folder that can't be used. Nothing in it is removed."""
     number = 1
-    while os.path.lexists(place.with_name(f"{place.name}.aside-{number}")):
+    while os.path.lexists(folder.with_name(f"{folder.name}.aside-{number}")):
         number += 1
     with suppress(FileNotFoundError):
-        place.rename(place.with_name(f"{place.name}.aside-{number}"))
+        folder.rename(folder.with_name(f"{folder.name}.aside-{number}"))
 
 
-def changed_files(before: Code, now: Code) -> list[str]:
+def changed_files(old: Code, new: Code) -> list[str]:
     """The files that differ, were removed or are new."""
-    names = sorted({*before.files, *now.files})
-    return [name for name in names if before.files.get(name) != now.files.get(name)]
+    names = sorted({*old.files, *new.files})
+    return [name for name in names if old.files.get(name) != new.files.get(name)]
 
 
-def code_diff(before: Code, now: Code, names: Collection[str]) -> Iterator[str]:
+def code_diff(old: Code, new: Code, names: Collection[str]) -> Iterator[str]:
     """The lines of a unified diff of these files, without secrets."""
     for name in names:
-        old = _lines(before, name)
-        new = _lines(now, name)
-        for line in unified_diff(old, new, f"a/{name}", f"b/{name}", lineterm=""):
+        old_lines = _lines(old, name)
+        new_lines = _lines(new, name)
+        for line in unified_diff(old_lines, new_lines, f"a/{name}", f"b/{name}", lineterm=""):
             yield code_without_secrets(line)
 
 
@@ -149,19 +158,20 @@ def _lines(code: Code, name: str) -> list[str]:
     return code.files.get(name, b"").decode("utf-8", "replace").splitlines()
 
 
-def _manifest(place: Path) -> dict[str, Any]:
-    manifest = read_object(place / MANIFEST, FORM)
+def _manifest(folder: Path) -> dict[str, Any]:
+    manifest = read_object(folder / MANIFEST, FORM)
     if manifest is None:
-        raise DamagedFileError(place, "is missing, but the study was trained with it")
+        raise DamagedFileError(folder, "is missing, but the study was trained with it")
     return manifest
 
 
 def _fill(folder: Path, code: Code) -> None:
-    """Write all files, for reading alone; the manifest last."""
+    """Write all files read-only, and the manifest last."""
     folder.chmod(0o755)  # mkdtemp's 0700 would hide it from colleagues
     parts = Path(code.roots.get("", "")).parts[-ABOVE - 1 :]
     names = [part for part in parts if part != os.sep] or ["task"]
-    folders = {"": "/".join(names), **{root: root for root in code.roots if root}}
+    folders = {root: root for root in code.roots if root}
+    folders = {"": "/".join(names), **folders}
     (folder / folders[""]).mkdir(parents=True)
     for name, content in code.files.items():
         root, inner = split_name(name)
@@ -171,3 +181,38 @@ def _fill(folder: Path, code: Code) -> None:
         path.chmod(0o444)
     manifest = {"files": sorted(code.files), "folders": folders}
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1), "utf-8")
+
+
+class SameCode:
+    """The versions that count as one: their vouchers show the same weights. With ``scoring``, also
+    the same scores."""
+
+    def __init__(self, vouchers: Iterable[Mapping[str, Any]], scoring: bool = False) -> None:
+        self._groups: list[list[str]] = []
+        for voucher in vouchers:
+            if voucher[SCORES] or not scoring:
+                for subject in KINDS:
+                    if voucher[subject]:
+                        self._join(voucher[subject])
+
+    def first(self, version: str) -> str:
+        """The oldest version that is the same."""
+        for group in self._groups:
+            if version in group:
+                return group[0]
+        return version
+
+    def are_same(self, version: str, second_version: str) -> bool:
+        return self.first(version) == self.first(second_version)
+
+    def _join(self, versions: list[str]) -> None:
+        """Merge these versions with the groups that have any of them."""
+        merged: list[str] = []
+        separate = []
+        for group in self._groups:
+            if set(group).isdisjoint(versions):
+                separate.append(group)
+            else:
+                merged += group
+        merged += versions
+        self._groups = [*separate, list(dict.fromkeys(merged))]

@@ -1,8 +1,7 @@
-"""Where a result comes from: one record of each attempt at a trial and of each scoring, and none is
-ever replaced.
+"""Where a result comes from: a record of each attempt at a trial and of each scoring.
 
-``provenance.json`` has them as ``attempts`` and ``scorings``. The fields of the last attempt that
-trained are also at its top level, for a reader who wants one answer.
+``provenance.json`` has them as ``attempts`` and ``scorings``; no record is ever replaced. Its top
+level repeats the fields of the last attempt that trained, for a reader who wants one answer.
 """
 
 import os
@@ -12,15 +11,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from tracking.source_trial import SOURCE
+from tracking.shell import shell_line
 from tracking.uri import diff_without_secrets, shown_words
-from tracking.words import shell_line
 
 DISTRIBUTION = "allelse"
 OUR_CODE = ("allelse", "sweeps", "tracking", "transformer")
@@ -28,56 +27,75 @@ OUR_CODE = ("allelse", "sweeps", "tracking", "transformer")
 ROOT = Path(__file__).parents[1]
 """The folder of these packages: a checkout, or that of installed packages."""
 SHOWN = 3
-"""How many changed files are named in a sentence."""
+"""Changed files that a sentence names."""
 MOST_DIFF = 1 << 20
-"""Bytes of a diff that are kept."""
+"""Bytes of a diff that a record keeps."""
+PROCESS_FIELDS = ("attempt", "ts", "host", "versions", "own_files", "code")
+"""What a scoring records of its process."""
+SOURCE = "taken_from"
+"""The key of the source trial in ``attempts.jsonl`` and ``provenance.json``."""
+SOURCE_FORM = {"study": str, "identity": str, "trial": str}
 Provenance = dict[str, Any]
 
 
+@dataclass(frozen=True)
+class SourceTrial:
+    """The trial of another study that a trial was taken from, by the names that it had then.
+
+    ``identity`` is that of its study, which a rename keeps."""
+
+    study: str
+    identity: str
+    trial: str
+
+    def __str__(self) -> str:
+        """Such as "multi30k-half/base-s1"."""
+        return f"{self.study}/{self.trial}"
+
+    @staticmethod
+    def of(content: dict[str, Any]) -> "SourceTrial":
+        return SourceTrial(content["study"], content["identity"], content["trial"])
+
+
 def of_process() -> Provenance:
-    """What this process computes with: its machine, and the version of every package that it has
-    imported so far."""
+    """This process's machine, and the versions of all packages imported so far."""
     cpu = {"model": cpu_model(), "count": os.cpu_count()}
     machine = {"ts": time.time(), "host": socket.gethostname(), "cpu": cpu}
     return machine | {"versions": versions(), "own_files": own_files()}
 
 
 def versions() -> dict[str, str | None]:
-    """By the name of the package as it is installed."""
-    known = _distributions()
-    names = {name.partition(".")[0] for name in list(sys.modules)}
-    imported = {each: _version(each) for name in names for each in known.get(name, ())}
-    return {
-        "python": platform.python_version(),
-        DISTRIBUTION: own_version(),
-        **dict(sorted(imported.items())),
-    }
+    """By the name under which the package is installed."""
+    distributions_of = _distributions()
+    distributions: set[str] = set()
+    for module in {name.partition(".")[0] for name in list(sys.modules)}:
+        distributions.update(distributions_of.get(module, ()))
+    imported = {name: _version(name) for name in sorted(distributions)}
+    return {"python": platform.python_version(), DISTRIBUTION: own_version(), **imported}
 
 
 def of_sweep(folder: Path, code: Sequence[str] = (".",)) -> Provenance:
-    """What holds for all attempts of a sweep: the commit, branch and changes of the folder where
-    the task lies."""
+    """What all attempts of a sweep share, such as the commit and changes of the task's folder."""
     command = shell_line(shown_words([sys.executable, *sys.argv]))
     return {**git_state(folder, code), "driver": socket.gethostname(), "command": command}
 
 
 @cache
 def own_files() -> str:
-    """SHA-256 of our own Python files, as they lay on disk when this process first asked: at its
-    start."""
-    whole = sha256()
-    for file in sorted(
-        path for name in OUR_CODE for path in (ROOT / name).rglob("*.py") if path.is_file()
-    ):
-        whole.update(
-            f"{file.relative_to(ROOT).as_posix()}\0".encode() + sha256(file.read_bytes()).digest()
-        )
-    return whole.hexdigest()
+    """SHA-256 of our own Python files on disk at the first call: when a process starts."""
+    paths: list[Path] = []
+    for package in OUR_CODE:
+        paths += [path for path in (ROOT / package).rglob("*.py") if path.is_file()]
+    digest = sha256()
+    for path in sorted(paths):
+        digest.update(f"{path.relative_to(ROOT).as_posix()}\0".encode())
+        digest.update(sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
 
 
 def git_state(folder: Path, code: Sequence[str] = (".",)) -> Provenance:
-    """Commit, branch and uncommitted changes, all None or empty outside of a repository; so is what
-    git cannot tell.
+    """Commit, branch and uncommitted changes: None or empty outside a repository, and where git
+    can't tell.
 
     A package installed inside another project must not get that project's commit.
     """
@@ -86,53 +104,56 @@ def git_state(folder: Path, code: Sequence[str] = (".",)) -> Provenance:
         return {"commit": None, "branch": None, "dirty": None, "changes": None, "diff": ""}
     changed = _git(folder, "diff", "--name-only", "--relative", "HEAD", "--", *code)
     added = _git(folder, "ls-files", "--others", "--exclude-standard", "--", *code)
-    known = changed is not None and added is not None
-    new = [name for name in (added or "").splitlines() if name.endswith(".py")]
-    names = sorted({*(changed or "").splitlines(), *new})
-    text = diff_without_secrets(_git(folder, "diff", "--relative", "HEAD", "--", *code) or "")
+    names = set((changed or "").splitlines())
+    names |= {name for name in (added or "").splitlines() if name.endswith(".py")}
+    is_known = changed is not None and added is not None
     branch = _git(folder, "rev-parse", "--abbrev-ref", "HEAD")
-    kept = text.encode()[:MOST_DIFF].decode("utf-8", "ignore")
+    diff = diff_without_secrets(_git(folder, "diff", "--relative", "HEAD", "--", *code) or "")
     return {
         "commit": commit,
         "branch": branch,
-        "dirty": bool(names) if known else None,
-        "changes": names,
-        "diff": kept,
+        "dirty": bool(names) if is_known else None,
+        "changes": sorted(names),
+        "diff": diff.encode()[:MOST_DIFF].decode("utf-8", "ignore"),
     }
 
 
 def tracked_files(folder: Path, pattern: str) -> set[str]:
-    """The paths below the folder that git tracks and that fit; none outside of a repository."""
-    listed = (
-        None if "site-packages" in folder.parts else _git(folder, "ls-files", "-z", "--", pattern)
-    )
-    return set(filter(None, (listed or "").split("\0")))
+    """The paths below the folder that git tracks and that match; none outside a repository."""
+    if "site-packages" in folder.parts:
+        return set()
+    paths = _git(folder, "ls-files", "-z", "--", pattern) or ""
+    return set(filter(None, paths.split("\0")))
 
 
 def with_attempt(content: Provenance, record: Provenance) -> Provenance:
-    """The content of ``provenance.json`` with this record, in the place of that of the same
-    attempt."""
-    others = [
-        attempt for attempt in attempts(content) if attempt.get("attempt") != record["attempt"]
-    ]
-    found = [*others, record]
-    last = next((each for each in reversed(found) if each["from"] < each["steps"]), found[-1])
-    told = {name: value for each in found for name, value in each.get("about", {}).items()}
-    source = {SOURCE: content[SOURCE]} if SOURCE in content else {}
-    return {**last, **told, **source, "attempts": found, "scorings": scorings(content)}
+    """The content of ``provenance.json`` with this record instead of one of its attempt."""
+    number = record["attempt"]
+    records = [attempt for attempt in attempts(content) if attempt.get("attempt") != number]
+    records.append(record)
+    trained = (attempt for attempt in reversed(records) if attempt["from"] < attempt["steps"])
+    updated = dict(next(trained, record))
+    for attempt in records:
+        updated |= attempt.get("about", {})
+    if SOURCE in content:
+        updated[SOURCE] = content[SOURCE]
+    return {**updated, "attempts": records, "scorings": scorings(content)}
 
 
-def with_scoring(content: Provenance, by: Provenance, on: str) -> Provenance:
-    """The content with this set's scoring by a process; the sets that one attempt scores are one
-    scoring."""
-    others: list[Provenance] = [{}, *scorings(content)]
-    last = others.pop()
-    if by.get("attempt") is None or last.get("attempt") != by["attempt"]:
-        others, last = [*others, last], {"scoring": len(others) + 1, "sets": []}
-    kept = {
-        name: by.get(name) for name in ("attempt", "ts", "host", "versions", "own_files", "code")
-    }
-    return {**content, "scorings": [*others[1:], {**last, **kept, "sets": [*last["sets"], on]}]}
+def with_scoring(content: Provenance, process: Provenance, set_name: str) -> Provenance:
+    """The content with this set's scoring by a process.
+
+    The sets that one attempt scores share a record.
+    """
+    records = scorings(content)
+    attempt = process.get("attempt")
+    if attempt is not None and records and records[-1].get("attempt") == attempt:
+        record = records.pop()
+    else:
+        record = {"scoring": len(records) + 1, "sets": []}
+    facts = {name: process.get(name) for name in PROCESS_FIELDS}
+    record = {**record, **facts, "sets": [*record["sets"], set_name]}
+    return {**content, "scorings": [*records, record]}
 
 
 def attempts(content: Mapping[str, Any]) -> list[Provenance]:
@@ -148,58 +169,66 @@ def scorings(content: Mapping[str, Any]) -> list[Provenance]:
 def trained_by(content: Mapping[str, Any], step: int) -> list[Provenance]:
     """The records of the attempts whose steps are in the weights of ``step``, the oldest first.
 
-    An attempt goes on from a checkpoint of the attempt ``of``; without one, of the last that began
-    before that step. A scoring alone begins at the end.
+    An attempt resumes from a checkpoint of the attempt in its field ``of``; without that field, of
+    the last one that began before that step. An attempt that only scores begins at the end.
     """
-    found: list[Provenance] = []
-    of = None
+    records: list[Provenance] = []
+    predecessor = None
     for record in reversed(attempts(content)):
-        if of is not None and record.get("attempt") != of:
+        if predecessor is not None and record.get("attempt") != predecessor:
             continue
-        of = record.get("of")
+        predecessor = record.get("of")
         if record.get("from", 0) < step:
-            found.insert(0, record)
+            records.insert(0, record)
             step = record.get("from", 0)
-    return found
+    return records
 
 
-def scored_by(content: Mapping[str, Any], on: str) -> Provenance:
+def scored_by(content: Mapping[str, Any], set_name: str) -> Provenance:
     """The record of the last scoring of this set; {} without one."""
-    return next((scoring for scoring in reversed(scorings(content)) if on in scoring["sets"]), {})
+    for scoring in reversed(scorings(content)):
+        if set_name in scoring["sets"]:
+            return scoring
+    return {}
 
 
 def prepared_place(folder: Path, task: str, fingerprint: str, code: str = "") -> Path:
-    """Where the data of this fingerprint lies below ``paths.data``, as that version of the user's
+    """Where the data of this fingerprint lies below ``paths.data``, as this version of the user's
     code prepared it.
 
-    ``code`` is its hash; "" for our own task, whose fingerprint names its version.
+    ``code`` is the code's hash; "" for our own task, whose fingerprint names its version.
     """
     identity = f"{fingerprint}\0{code}" if code else fingerprint
     return folder / task / sha256(identity.encode()).hexdigest()[:16]
 
 
 def changes(provenance: Mapping[str, Any]) -> str:
-    """What follows the commit: such as " with changes in sweeps/task.py"."""
+    """Words for after the commit, such as " with changes in sweeps/task.py", or ""."""
+    if not provenance.get("dirty"):
+        return ""
     files = [str(name) for name in provenance.get("changes") or ()]
-    more = [f"{len(files) - SHOWN} more"] if len(files) > SHOWN else []
-    named = f" in {', '.join([*files[:SHOWN], *more])}" if files else ""
-    return f" with changes{named}" if provenance.get("dirty") else ""
+    if not files:
+        return " with changes"
+    names = files[:SHOWN]
+    if len(files) > SHOWN:
+        names.append(f"{len(files) - SHOWN} more")
+    return f" with changes in {', '.join(names)}"
 
 
 def own_version() -> str | None:
-    """The installed version of allelse; None where it only lies on the path."""
+    """The installed version of allelse; None if it isn't installed, but only on the path."""
     return _version(DISTRIBUTION)
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
     command = ["git", "-C", str(folder), *arguments]
     try:
-        done = subprocess.run(
+        answer = subprocess.run(
             command, capture_output=True, text=True, timeout=10, check=False, errors="replace"
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return done.stdout.strip() if done.returncode == 0 else None
+    return answer.stdout.strip() if answer.returncode == 0 else None
 
 
 @cache
@@ -220,5 +249,7 @@ def cpu_model() -> str:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         return platform.processor()
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.processor())
+    for line in lines:
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor()

@@ -1,29 +1,31 @@
-"""A study on disk: the ordered trials of a sweep, and the commands that requested them; all studies
-of a folder."""
+"""A study on disk: the ordered trials of a sweep, and the commands that requested them. Also all
+studies of a folder."""
 
 import json
 import os
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
 
 from tracking.card import Card
+from tracking.code import VOUCHER
 from tracking.files import (
     DamagedFileError,
     Form,
     UnreadableError,
     misfit,
     read_object,
+    read_yaml,
     unless_damaged,
     write_atomic,
 )
-from tracking.same_code import VOUCHER
 from tracking.trial import TrialFolder, TrialState
 from tracking.weights import TO_SCORE_AGAIN, are_current
 
@@ -31,15 +33,21 @@ Published = dict[str, float | None]  # of the tabled metrics by name, and params
 STUDY_FILE = "study.json"
 ROW: Form = {"row": str, "group": str, "change": str, "published": dict}
 FORM: Form = {
-    **{"identity": str, "code": [str], "vouched": [VOUCHER]},
-    **{"margins": {...: float}, "paired": bool, "task": dict},
+    "identity": str,
+    "code": [str],
+    "vouched": [VOUCHER],
+    "margins": {...: float},
+    "paired": bool,
+    "task": dict,
     "settings": {...: dict},
     "rows": [ROW | {"before_scaling": str, "values": dict, "size": str | None}],
-    **{"seeds": [int], "chosen": {...: dict}},
+    "seeds": [int],
+    "chosen": {...: dict},
     "trials": [ROW | {"seed": int, "key": str, "weights": str | None}],
-    **{"cells": {...: dict}, "asked": [{"ts": str, "command": str}]},
+    "cells": {...: dict},
+    "asked": [{"ts": str, "command": str}],
 }
-"""What it holds besides the study's name, in this order."""
+"""What `study.json` holds besides the study's name, in this order."""
 NEUTRAL: dict[str, Any] = {
     "identity": "",
     "code": [],
@@ -47,11 +55,9 @@ NEUTRAL: dict[str, Any] = {
     "margins": {},
     "paired": False,
 }
-"""What a study that lacks one of these has."""
-
-
+"""The values of a study that lacks them."""
 FAULTS = {"failed": "failed", "damaged": "is damaged"}
-"""The states of a trial in which it has no weights for others to score, in words."""
+"""The states in which a trial has no weights for others to score, in words."""
 
 
 class StudyMissing(FileNotFoundError):  # noqa: N818 — the name reads as a sentence
@@ -66,9 +72,10 @@ class StudyTrial:
     group: str  # the row's section of the table: base, A … E, big
     change: str
     seed: int
-    key: str  # SHA-256 of all that determines the trained weights, or of its host's key and how it scores these
+    # SHA-256 of everything that determines the weights, or of its host's key and the scoring
+    key: str
     published: Published
-    weights: str = ""  # the name of the trial whose weights it only scores; "" if it trains its own
+    weights: str = ""  # the name of its host, if it only scores that trial's weights
 
     @property
     def name(self) -> str:
@@ -77,8 +84,10 @@ class StudyTrial:
 
 @dataclass(frozen=True)
 class Standing:
-    """A trial, read once, since it may finish at any moment. A result of another configuration is
-    none."""
+    """A trial, read once, since it may finish at any moment.
+
+    A result of a different configuration doesn't count.
+    """
 
     trial: StudyTrial
     state: TrialState
@@ -91,7 +100,7 @@ class Standing:
 
     @property
     def counted(self) -> dict[str, Any] | None:
-        """The result, if means and tests take it: that of a finished trial that did not diverge."""
+        """The result, if means and tests use it: the trial is finished and did not diverge."""
         return None if self.diverged is not None else self.result
 
 
@@ -99,39 +108,27 @@ class Standing:
 class Study:
     """`<paths.runs>/<sweep.name>`: its trials in table order.
 
-    A row holds its dotted `values`, its `change` in its own words, and that `before_scaling`,
-    before scaling.
+    A row holds its dotted `values`, its `change` in its own words, and the same `before_scaling`.
+    ``code`` has the hashes of the user's code: the first one, then those that `--changed-code`
+    brought. ``vouched`` has the vouchers of ``tracking.code``.
     """
 
     folder: Path
     trials: tuple[StudyTrial, ...]
     cells: dict[str, dict[str, object]]  # row -> its changed cells in the table; base has all cells
-    asked: tuple[
-        dict[str, Any], ...
-    ]  # every command: {"ts", "command", "added", "dropped", "saw_results"}
+    # every command: {"ts", "command", "added", "dropped", "saw_results"}
+    asked: tuple[dict[str, Any], ...]
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)  # common to all rows
-    rows: tuple[
-        dict[str, Any], ...
-    ] = ()  # {"row", "group", "change", "published", "values", "before_scaling", "size"}
+    # {"row", "group", "change", "published", "values", "before_scaling", "size"}
+    rows: tuple[dict[str, Any], ...] = ()
     seeds: tuple[int, ...] = ()
-    chosen: dict[str, dict[str, Any]] = field(
-        default_factory=dict
-    )  # {"options", "values"} of the command line
-    identity: str = (
-        ""  # random; it stays when the folder is moved, and a tracker finds the runs by it
-    )
-    code: tuple[
-        str, ...
-    ] = ()  # hashes of the user's code: that of the beginning, then what `--changed-code` brought
-    vouched: tuple[
-        dict[str, Any], ...
-    ] = ()  # versions that trained the same weights, see ``tracking.same_code``
-    margins: dict[str, float] = field(
-        default_factory=dict
-    )  # by metric, the δ of ``sweep.margin``, in its units
-    paired: bool = (
-        False  # ``sweep.paired``: whether trained rows are tested at the seeds that base has, too
-    )
+    # {"options", "values"} of the command line
+    chosen: dict[str, dict[str, Any]] = field(default_factory=dict)
+    identity: str = ""  # random; it stays when the folder is moved, and marks the tracker's runs
+    code: tuple[str, ...] = ()
+    vouched: tuple[dict[str, Any], ...] = ()
+    margins: dict[str, float] = field(default_factory=dict)  # ``sweep.margin`` by metric
+    paired: bool = False  # ``sweep.paired``: whether tests pair trained rows with base by seed
     task: Card = field(kw_only=True)
 
     @property
@@ -140,13 +137,12 @@ class Study:
 
     @property
     def mark(self) -> str:
-        """What trackers know it by: its identity, or its name if it has none yet."""
+        """What identifies it in trackers: its identity, or its name if it has none yet."""
         return self.identity or self.name
 
     @property
     def begun(self) -> bool:
-        """Whether any trial has a configuration on disk, with which other settings could be
-        mixed."""
+        """Whether any trial has a configuration on disk, which further settings must match."""
         return any(self.trial_folder(trial).config_path.exists() for trial in self.trials)
 
     @property
@@ -158,19 +154,17 @@ class Study:
 
     @property
     def showed_results(self) -> bool:
-        """Whether results are there, or were when a command was recorded, as those of trials that
-        were dropped."""
+        """Whether it has results, or had some at an earlier command, such as of dropped trials."""
         return self.has_results or any(command.get("saw_results") for command in self.asked)
 
     @property
     def sizes(self) -> dict[str, str]:
-        """A note for each row whose model differs from base's in size, although the row changes no
-        size."""
+        """A note for each row whose model has a new size although the row changes no size."""
         return {row["row"]: row["size"] for row in self.rows if row["size"]}
 
     @property
     def before_scaling(self) -> dict[str, str]:
-        """The change of each row before scaling, where scaling touches it."""
+        """The change before scaling, by the name of each row that scaling affects."""
         return {row["row"]: row["before_scaling"] for row in self.rows if row["before_scaling"]}
 
     def trial_folder(self, trial: StudyTrial) -> TrialFolder:
@@ -178,56 +172,55 @@ class Study:
 
     def host(self, trial: StudyTrial) -> StudyTrial | None:
         """The trial whose weights this one only scores; None if it trains its own."""
-        return next((each for each in self.trials if each.name == trial.weights), None)
+        for candidate in self.trials:
+            if candidate.name == trial.weights:
+                return candidate
+        return None
 
     def host_fault(self, trial: StudyTrial) -> str:
-        """Why there are no weights for a trial that only scores, such as "base-s1 failed"; or
-        ""."""
+        """Why a trial that only scores has no weights, such as "base-s1 failed"; or ""."""
         host = self.host(trial)
         return weights_fault(self.trial_folder(host), host.key) if host else ""
 
     def standing(self, trial: StudyTrial) -> Standing:
-        """Scores of other weights than those of its host are none: the trial is to be scored
-        again."""
+        """A trial that scored weights which its host no longer has is to score again."""
         state, result = self.trial_folder(trial).standing(trial.key)
         if result is not None and not self.has_scored_weights(trial, result):
             return Standing(trial, TO_SCORE_AGAIN, None)
         return Standing(trial, state, result)
 
     def has_scored_weights(self, trial: StudyTrial, result: Mapping[str, Any]) -> bool:
-        """Whether this result of the trial scores the weights that it would score now."""
+        """Whether this result of the trial scores the weights that its host has now."""
         if not trial.weights:
             return True
         host = trial_folder(self.folder, trial.weights, self.task)
         return are_current(result, unless_damaged(host.result, None))
 
     def standings(self, trials: Iterable[StudyTrial] | None = None) -> list[Standing]:
-        """Of all trials, or of these."""
+        """The standings of all trials, or of these."""
         return [self.standing(trial) for trial in (self.trials if trials is None else trials)]
 
     def measured_sets(self) -> dict[str, list[str]]:
-        """The sets with scores in any trial that counts, each with the metrics that have a value
-        there."""
-        found: dict[str, list[str]] = {}
-        for each in self.standings():
-            for name, of_set in (each.counted or {}).get("scores", {}).items():
-                metrics = [
-                    metric.name
-                    for metric in self.task.metrics
-                    if of_set.get(metric.name) is not None
-                ]
-                found[name] = list(dict.fromkeys([*found.get(name, []), *metrics]))
-        return found
+        """The sets that any counted trial has scores for, with the metrics that have a value."""
+        metrics_of_set: dict[str, dict[str, None]] = {}
+        for standing in self.standings():
+            if standing.counted is None:
+                continue
+            for set_name, scores in standing.counted.get("scores", {}).items():
+                metrics = metrics_of_set.setdefault(set_name, {})
+                for metric in self.task.metrics:
+                    if scores.get(metric.name) is not None:
+                        metrics[metric.name] = None
+        return {set_name: list(metrics) for set_name, metrics in metrics_of_set.items()}
 
 
 def trial_folder(study: Path, name: str, card: Card) -> TrialFolder:
-    """Where the trial of this name lies in a study's folder."""
+    """The folder of the trial of this name in a study's folder."""
     return TrialFolder(study / name, card)
 
 
 def weights_fault(host: TrialFolder, key: str) -> str:
-    """Why the trial in this folder has no weights for others to score, such as "base-s1 failed"; or
-    ""."""
+    """Why this trial has no weights for others to score, such as "base-s1 failed"; or ""."""
     state, result = host.standing(key)
     if result is not None and result.get("diverged") is not None:
         return f"{host.path.name} diverged"
@@ -242,17 +235,16 @@ def read_study(folder: Path) -> Study:
     except UnreadableError:
         raise
     except DamagedFileError as error:
-        if (
-            error.path == folder
-        ):  # a file lies in its place: what needs a folder there refuses it by its key
+        if error.path == folder:  # a file, which the commands that need a folder refuse
             raise StudyMissing(f"no study at {path}") from None
-        at = f" (line {error.line})" if error.line else ""
-        raise DamagedFileError(path, f"not a study: {error.cause}{at}") from None
+        line = f" (line {error.line})" if error.line else ""
+        raise DamagedFileError(path, f"not a study: {error.cause}{line}") from None
     if content is None:
         raise StudyMissing(f"no study at {path}")
     content = NEUTRAL | content
-    if wrong := misfit(content, FORM):
-        raise DamagedFileError(path, f"not a study: {wrong}")
+    fault = misfit(content, FORM)
+    if fault:
+        raise DamagedFileError(path, f"not a study: {fault}")
     try:
         return _parse(folder, content)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -260,10 +252,8 @@ def read_study(folder: Path) -> Study:
 
 
 def task_of(folder: Path) -> Card | None:
-    """The task of the study in ``folder``; None where no study is, as for a trial that was copied
-    alone.
-
-    Raises DamagedFileError or UnreadableError."""
+    """The task of the study in ``folder``; None without a study, as for a trial that was copied on
+    its own. Raises DamagedFileError or UnreadableError."""
     try:
         return read_study(folder).task
     except StudyMissing:
@@ -271,8 +261,10 @@ def task_of(folder: Path) -> Card | None:
 
 
 def separate(folder: Path) -> None:
-    """Give the study a new identity, so that trackers make new runs. Raises StudyMissing,
-    DamagedFileError."""
+    """Give the study a new identity, so that trackers make new runs.
+
+    Raises StudyMissing or DamagedFileError.
+    """
     with FileLock(folder / ".locks" / "study"):
         write_study(replace(read_study(folder), identity=uuid.uuid4().hex))
 
@@ -285,38 +277,38 @@ def write_study(study: Study) -> None:
 
 
 def study_of_metrics(study: Study, names: Sequence[str], set_name: str | None) -> Study:
-    """The study with a table of these metrics, by default those it has, each on its own or on this
-    set.
+    """The study with a table of these metrics, by default the tabled ones, each on its own set or
+    on this one.
 
-    Published values belong to the metric's own set, so that they are left out on another one."""
+    A metric on a set that is not its own loses its published values."""
     if not names and set_name is None:
         return study
-    known = {metric.name: metric for metric in study.task.metrics}
-    shown = [known[name] for name in names or [metric.name for metric in study.task.tabled]]
-    tabled = [replace(metric, tabled=True, set=set_name or metric.set) for metric in shown]
-    others = [replace(metric, tabled=False) for metric in known.values() if metric not in shown]
-    moved = {
-        new.published_name
-        for new, metric in zip(tabled, shown, strict=True)
-        if new.set != metric.set
-    }
+    metrics = {metric.name: metric for metric in study.task.metrics}
+    names = names or [metric.name for metric in study.task.tabled]
+    tabled = []
+    moved = set()  # published names of metrics on a set that is not their own
+    for metric in [metrics[name] for name in names]:
+        tabled.append(replace(metric, tabled=True, set=set_name or metric.set))
+        if tabled[-1].set != metric.set:
+            moved.add(metric.published_name)
+    hidden = [
+        replace(metric, tabled=False) for metric in metrics.values() if metric.name not in names
+    ]
     note = "" if len(moved) == len(tabled) else study.task.published_note
-    card = replace(study.task, metrics=(*tabled, *others), published_note=note)
-    return replace(
-        study, task=card, trials=tuple(_without_published(trial, moved) for trial in study.trials)
-    )
+    card = replace(study.task, metrics=(*tabled, *hidden), published_note=note)
+    trials = tuple(_without_published(trial, moved) for trial in study.trials)
+    return replace(study, task=card, trials=trials)
 
 
 def _without_published(trial: StudyTrial, names: Collection[str]) -> StudyTrial:
-    return replace(
-        trial, published={name: of for name, of in trial.published.items() if name not in names}
-    )
+    published = {name: value for name, value in trial.published.items() if name not in names}
+    return replace(trial, published=published)
 
 
 def study_of_seeds(study: Study, seeds: Iterable[int]) -> Study:
     """The study with these seeds only."""
-    kept = set(seeds)
-    return replace(study, trials=tuple(trial for trial in study.trials if trial.seed in kept))
+    seeds = set(seeds)
+    return replace(study, trials=tuple(trial for trial in study.trials if trial.seed in seeds))
 
 
 def study_folders(runs: Path) -> list[Path]:
@@ -324,63 +316,77 @@ def study_folders(runs: Path) -> list[Path]:
     return [path.parent for path in sorted(runs.glob(f"*/{STUDY_FILE}"))]
 
 
+def recorded_runs(study: Path) -> list[str]:
+    """Every ``paths.runs`` in the trials' configurations: several if the study was moved."""
+    folders = []
+    for path in sorted(study.glob("*/config.yaml")):
+        paths = unless_damaged(partial(read_yaml, path, "paths"), None)
+        if isinstance(paths, dict) and isinstance(paths.get("runs"), str):
+            folders.append(paths["runs"])
+    return list(dict.fromkeys(folders))
+
+
 def studies(runs: Path) -> tuple[list[Study], list[DamagedFileError]]:
-    """Every study, the most recently active first; and the faults of studies that cannot be
-    read."""
-    found = list[Study]()
+    """Every study, the most recently active first; and the faults of studies that can't be read."""
+    readable = list[Study]()
     faults = list[DamagedFileError]()
     for folder in study_folders(runs):
         try:
-            found.append(read_study(folder))
+            readable.append(read_study(folder))
         except DamagedFileError as error:
             faults.append(error)
         except StudyMissing:  # it was moved a moment ago
             continue
-    return sorted(found, key=last_active, reverse=True) if len(found) > 1 else found, faults
+    if len(readable) > 1:
+        readable.sort(key=last_active, reverse=True)
+    return readable, faults
 
 
 def last_active(study: Study) -> float:
-    """When a command asked for the study, or a trial reported, in Unix seconds. Copying a study
-    does not change it."""
-    return max([0.0, *_times(study)])
+    """When a command last asked for the study, or a trial last reported, in Unix seconds. Copying a
+    study doesn't change it."""
+    times = [0.0, *_command_times(study)]
+    for trial in study.trials:
+        folder = study.trial_folder(trial)
+        attempt = folder.newest_attempt()
+        if attempt is not None:
+            times.append(attempt.ended or attempt.began)
+        report = unless_damaged(folder.newest_report, None)
+        if report is not None:
+            times.append(report.ts)
+    return max(times)
 
 
 def last_asked(study: Study) -> float | None:
-    """When the last command of its record asked for the study, in Unix seconds."""
-    times = [*_asked(study)]
+    """When the last recorded command asked for the study, in Unix seconds."""
+    times = _command_times(study)
     return times[-1] if times else None
 
 
-def _times(study: Study) -> Iterator[float]:
-    yield from _asked(study)
-    for trial in study.trials:
-        folder = study.trial_folder(trial)
-        if attempt := folder.newest_attempt():
-            yield attempt.ended or attempt.began
-        if report := unless_damaged(folder.newest_report, None):
-            yield report.ts
-
-
-def _asked(study: Study) -> Iterator[float]:
-    yield from filter(None, (seconds(asked["ts"]) for asked in study.asked))
+def _command_times(study: Study) -> list[float]:
+    times = [seconds(command["ts"]) for command in study.asked]
+    return [time for time in times if time]
 
 
 def seconds(ts: str) -> float | None:
-    """A command's time in Unix seconds; None if it is no time."""
+    """A command's time in Unix seconds; None if it is not a time."""
     with suppress(ValueError):
-        when = datetime.fromisoformat(ts)
-        return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+        time = datetime.fromisoformat(ts)
+        if time.tzinfo is None:
+            time = time.replace(tzinfo=UTC)
+        return time.timestamp()
     return None
 
 
 def _parse(folder: Path, content: dict[str, Any]) -> Study:
     return Study(
-        folder=Path(os.path.abspath(folder)),  # noqa: PTH100 — resolves `.`, but keeps a symbolic link's name
+        # resolves `.`, but keeps a symbolic link's name
+        folder=Path(os.path.abspath(folder)),  # noqa: PTH100
         trials=tuple(StudyTrial(**trial) for trial in content["trials"]),
         cells=content["cells"],
         asked=tuple(content["asked"]),
         settings=content["settings"],
-        rows=tuple({**row, "size": row.get("size", "")} for row in content["rows"]),
+        rows=tuple(row | {"size": row.get("size", "")} for row in content["rows"]),
         seeds=tuple(content["seeds"]),
         chosen=content["chosen"],
         identity=content["identity"],

@@ -1,5 +1,4 @@
-"""What a study is to be: `lock.json`, written before its first result, and how the study deviates
-from it."""
+"""`lock.json`, written before a study's first result, and how the study deviates from it."""
 
 import hashlib
 import json
@@ -28,27 +27,33 @@ TESTS: Form = {
     "rules": {...: RULE},
 }
 FORM: Form = {
-    **{"ts": str, "digest": str, "settings": dict, "rows": {...: dict}},
-    **{"trials": [TRIAL], "metrics": {...: [str]}, "tests": TESTS},
+    "ts": str,
+    "digest": str,
+    "settings": dict,
+    "rows": {...: dict},
+    "trials": [TRIAL],
+    "metrics": {...: [str]},
+    "tests": TESTS,
 }
 SHOWN_DIGITS = 12
-"""Of a digest of 64, in a caption."""
+"""Digits of the digest in a caption, of 64."""
 MOST_NAMED = 4
+"""Missing trials that a sentence names."""
 WORDS_OF_TESTS = {
     "level": "level of the tests",
     "paired": "sweep.paired",
     "margins": "sweep.margin",
 }
 FOLLOWS = "Follows"
-"""The first word of the line of a study that follows its lock."""
+"""The first word of ``lock_line`` if the study follows its lock."""
 EDITED = f"{LOCK_FILE} was edited after it was written: its digest is not that of its content."
 
 
 @dataclass(frozen=True)
 class Lock:
-    """``settings`` are base's by dotted key, ``rows`` the settings of each row that differ from
-    them. ``metrics`` are by set. ``tests`` say how differences are tested, and when a row agrees
-    with the published one."""
+    """``settings`` are base's by dotted key, ``rows`` each row's settings that differ from base's.
+    ``metrics`` are by set. ``tests`` say how differences are tested, and when a row agrees with the
+    published one."""
 
     ts: str  # UTC
     settings: dict[str, Any]
@@ -70,7 +75,7 @@ class Lock:
         return {(trial["row"], trial["seed"]): trial["key"] for trial in self.trials}
 
     def content_digest(self) -> str:
-        """SHA-256 (64 hex digits) of everything else."""
+        """SHA-256 (64 hex digits) of all fields but ``digest``."""
         content = {name: value for name, value in asdict(self).items() if name != "digest"}
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return hashlib.sha256(text.encode("utf-8")).hexdigest()
@@ -78,8 +83,7 @@ class Lock:
 
 @dataclass(frozen=True)
 class Output:
-    """What an output shows: trials of ``study``, and metrics with differences from
-    ``reference``."""
+    """What a command shows: trials of ``study``, and metrics compared with ``reference``."""
 
     study: Study
     metrics: Sequence[Metric]
@@ -90,12 +94,16 @@ def lock_of(study: Study, keys: Collection[str], metrics: Mapping[str, list[str]
     """The lock of a study as it is now, with the settings of these ``keys`` and the names of
     metrics by set."""
     settings, rows = _settings(study)
-    kept_rows = {row: _only(values, keys) for row, values in rows.items()}
-    trials = [{"row": trial.row, "seed": trial.seed, "key": trial.key} for trial in study.trials]
-    names = dict.fromkeys(name for of_set in metrics.values() for name in of_set)
-    moment = datetime.now(UTC).isoformat(timespec="seconds")
+    names: dict[str, None] = {}
+    for names_of_set in metrics.values():
+        names |= dict.fromkeys(names_of_set)
     lock = Lock(
-        moment, _only(settings, keys), kept_rows, trials, dict(metrics), _tests(study, names)
+        ts=datetime.now(UTC).isoformat(timespec="seconds"),
+        settings=_only(settings, keys),
+        rows={row: _only(values, keys) for row, values in rows.items()},
+        trials=[{"row": trial.row, "seed": trial.seed, "key": trial.key} for trial in study.trials],
+        metrics=dict(metrics),
+        tests=_tests(study, names),
     )
     return replace(lock, digest=lock.content_digest())
 
@@ -112,26 +120,29 @@ def read_lock(folder: Path) -> Lock | None:
 
 
 def lock_line(study: Study, output: Output | None = None) -> str:
-    """Whether the study, and an output of it, follow its lock; and how many trials are missing. ""
+    """Whether the study, and an output of it, follow its lock, and which trials are missing. ""
     without a lock."""
     try:
         lock = read_lock(study.folder)
     except DamagedFileError as error:
-        return f"{error.note}; nobody can tell whether the study follows its lock. To mend it: {error.remedy}."
+        doubt = f"{error.note}; nobody can tell whether the study follows its lock."
+        return f"{doubt} To mend it: {error.remedy}."
     if lock is None:
         return ""
-    deviating = [*deviations(lock, study), *_output_deviations(lock, study, output)]
-    verb = "Deviates from" if deviating else FOLLOWS
-    return " ".join([f"{verb} its {lock.name}.", *deviating, *_missing(lock, study)])
+    sentences = [*deviations(lock, study), *_output_deviations(lock, study, output)]
+    verb = "Deviates from" if sentences else FOLLOWS
+    sentences.insert(0, f"{verb} its {lock.name}.")
+    return " ".join([*sentences, *_missing(lock, study)])
 
 
 def deviations(lock: Lock, study: Study) -> Iterator[str]:
-    """One sentence for each way in which the study is not the one that was locked."""
+    """A sentence for each way in which the study deviates from the lock."""
     if lock.digest != lock.content_digest():
         yield EDITED
     renamed = _renamed_rows(lock, study)
     if renamed:
-        yield f"Rows renamed: {listed([f'{row} is {name} now' for row, name in renamed.items()])}."
+        changes = [f"{row} is {name} now" for row, name in renamed.items()]
+        yield f"Rows renamed: {listed(changes)}."
     lock = _with_names(lock, renamed)
     yield from _trial_deviations(lock, study, renamed)
     yield from _setting_deviations(lock, study)
@@ -139,83 +150,102 @@ def deviations(lock: Lock, study: Study) -> Iterator[str]:
 
 
 def _trial_deviations(lock: Lock, study: Study, renamed: Mapping[str, str]) -> Iterator[str]:
-    """Rows and seeds that were added or dropped, ``renamed`` since or not."""
+    """Rows and seeds that were added or dropped. ``renamed``: today's names of renamed rows."""
     locked = lock.keys
     today = {(trial.row, trial.seed) for trial in study.trials}
-    new = [pair for pair in today if pair not in locked]
+    added = [pair for pair in today if pair not in locked]
+    added_rows = {row for row, _ in added if row not in lock.rows}
+    yield from _pair_sentences("added", added, added_rows)
     dropped_names = _dropped_names(study, renamed)
     dropped = [pair for pair in locked if pair not in today and _trial_name(pair) in dropped_names]
-    new_rows = {row for row, _ in new if row not in lock.rows}
     dropped_rows = {row for row, _ in dropped} - {row for row, _ in today}
-    for verb, pairs, whole_rows in (("added", new, new_rows), ("dropped", dropped, dropped_rows)):
-        if whole_rows:
-            yield f"Rows {verb}: {listed(sorted(whole_rows))}."
-        seeds = sorted(pair for pair in pairs if pair[0] not in whole_rows)
-        if seeds:
-            yield f"Seeds {verb}: {_seed_words(seeds)}."
+    yield from _pair_sentences("dropped", dropped, dropped_rows)
+
+
+def _pair_sentences(
+    verb: str, pairs: Collection[tuple[str, int]], complete_rows: Collection[str]
+) -> Iterator[str]:
+    """Sentences on rows and seeds. Of the complete rows, they leave out the seeds."""
+    if complete_rows:
+        yield f"Rows {verb}: {listed(sorted(complete_rows))}."
+    seeds = sorted(pair for pair in pairs if pair[0] not in complete_rows)
+    if seeds:
+        yield f"Seeds {verb}: {_seed_words(seeds)}."
 
 
 def _dropped_names(study: Study, renamed: Mapping[str, str]) -> set[str]:
     """All trials that were ever dropped, with today's names of their rows."""
-    names = [name for asked in study.asked for name in asked.get("dropped", ())]
-    parts = [name.rpartition("-s") for name in names]
-    return {f"{renamed.get(row, row)}-s{seed}" for row, _, seed in parts}
+    names = set()
+    for command in study.asked:
+        for name in command.get("dropped", ()):
+            row, _, seed = name.rpartition("-s")
+            names.add(f"{renamed.get(row, row)}-s{seed}")
+    return names
 
 
 def _setting_deviations(lock: Lock, study: Study) -> Iterator[str]:
-    """Settings with another value, then trials whose key has changed although no setting has."""
-    settings, rows = _settings(study)
-    rows_of_change: dict[str, list[str]] = {}
-    for row, values in lock.rows.items():
-        today = {**settings, **rows.get(row, {})} if row in rows else {}
-        for key, locked in {**lock.settings, **values}.items():
-            if key in today and today[key] != locked:
-                change = f"{key} {_value_words(locked)}, now {_value_words(today[key])}"
-                rows_of_change.setdefault(change, []).append(row)
+    """Changed values, then trials whose key has changed although none of their settings has."""
+    rows_of_change = _changed_settings(lock, study)
     if rows_of_change:
         changes = [
-            f"{change} ({_row_words(names, lock)})" for change, names in rows_of_change.items()
+            f"{change} ({_row_words(rows, lock)})" for change, rows in rows_of_change.items()
         ]
         yield f"Settings changed: {'; '.join(changes)}."
-    changed_rows = {row for names in rows_of_change.values() for row in names}
+    changed_rows = {row for rows in rows_of_change.values() for row in rows}
     locked_keys = lock.keys
-    unexplained = [
-        trial.name
-        for trial in study.trials
-        if locked_keys.get((trial.row, trial.seed), trial.key) != trial.key
-        and trial.row not in changed_rows
-    ]
+    unexplained = []
+    for trial in study.trials:
+        locked_key = locked_keys.get((trial.row, trial.seed), trial.key)
+        if locked_key != trial.key and trial.row not in changed_rows:
+            unexplained.append(trial.name)
     if unexplained:
         yield f"Trials with other data, or of another version of the task: {listed(unexplained)}."
 
 
+def _changed_settings(lock: Lock, study: Study) -> dict[str, list[str]]:
+    """The rows of each change, such as "model.d 64, now 32"."""
+    settings, rows = _settings(study)
+    rows_of_change: dict[str, list[str]] = {}
+    for row, values in lock.rows.items():
+        if row not in rows:
+            continue
+        today = {**settings, **rows[row]}
+        for key, locked in {**lock.settings, **values}.items():
+            if key in today and today[key] != locked:
+                change = f"{key} {_value_words(locked)}, now {_value_words(today[key])}"
+                rows_of_change.setdefault(change, []).append(row)
+    return rows_of_change
+
+
 def _test_deviations(lock: Lock, study: Study) -> Iterator[str]:
-    """Another level, margin or pairing of the tests, or another rule for "agrees"."""
+    """A changed level, margin or pairing of the tests, or a changed rule for "agrees"."""
     today = _tests(study, lock.tests["rules"])
-    changes = [
-        f"{words} {_value_words(lock.tests[name])}, now {_value_words(today[name])}"
-        for name, words in WORDS_OF_TESTS.items()
-        if today[name] != lock.tests[name]
-    ]
+    changes = []
+    for name, words in WORDS_OF_TESTS.items():
+        if today[name] != lock.tests[name]:
+            locked_words = _value_words(lock.tests[name])
+            changes.append(f"{words} {locked_words}, now {_value_words(today[name])}")
     if changes:
         yield f"Tests changed: {'; '.join(changes)}."
-    rules = [
-        name
-        for name, rule in lock.tests["rules"].items()
-        if _is_other_rule(rule, today["rules"].get(name))
-    ]
-    if rules:
-        yield f'The rule for "agrees" changed: {listed(_labels(study.task, rules))}.'
+    changed_metrics = []
+    for name, rule in lock.tests["rules"].items():
+        if _decides_differently(rule, today["rules"].get(name)):
+            changed_metrics.append(name)
+    if changed_metrics:
+        labels = _labels(study.task, changed_metrics)
+        yield f'The rule for "agrees" changed: {listed(labels)}.'
 
 
-def _is_other_rule(locked: Mapping[str, Any], today: Mapping[str, Any] | None) -> bool:
-    """Whether it can come to another verdict. Its text, which people read, may be worded anew."""
+def _decides_differently(locked: Mapping[str, Any], today: Mapping[str, Any] | None) -> bool:
+    """Whether today's rule can come to a different verdict.
+
+    Its text, which people read, may change.
+    """
     return today is None or any(today[name] != locked[name] for name in RULE if name != "text")
 
 
 def not_locked(study: Study, metrics: Sequence[Metric]) -> list[str]:
-    """Those of the metrics that were not locked, such as "BLEU on dev"; [] without a lock that can
-    be read."""
+    """The metrics that were not locked, such as "BLEU on dev"; [] without a readable lock."""
     lock = unless_damaged(lambda: read_lock(study.folder), None)
     return [] if lock is None else _not_locked(lock, metrics)
 
@@ -226,7 +256,7 @@ def _not_locked(lock: Lock, metrics: Sequence[Metric]) -> list[str]:
 
 
 def _output_deviations(lock: Lock, study: Study, output: Output | None) -> Iterator[str]:
-    """What an output shows otherwise than it was locked."""
+    """How an output deviates from the lock."""
     if output is None:
         return
     unlocked = _not_locked(lock, output.metrics)
@@ -235,62 +265,61 @@ def _output_deviations(lock: Lock, study: Study, output: Output | None) -> Itera
     reference = lock.tests["reference"]
     if output.reference != reference:
         yield f"Differences are from {output.reference}, not from {reference}."
-    shown = {trial.name for trial in output.study.trials}
-    hidden = sorted((trial.row, trial.seed) for trial in study.trials if trial.name not in shown)
+    visible = {trial.name for trial in output.study.trials}
+    hidden = sorted((trial.row, trial.seed) for trial in study.trials if trial.name not in visible)
     if hidden:
         yield f"Seeds left out here: {_seed_words(hidden)}."
 
 
 def missing_trials(study: Study) -> list[str]:
-    """The names of locked trials without a result. Empty without a lock, or with a damaged one."""
+    """The names of locked trials without a result. [] without a lock, or with a damaged one."""
     lock = unless_damaged(lambda: read_lock(study.folder), None)
     return [] if lock is None else _missing_names(lock, study)
 
 
 def _missing_names(lock: Lock, study: Study) -> list[str]:
     locked = _with_names(lock, _renamed_rows(lock, study)).keys
-    standings = study.standings(
-        trial for trial in study.trials if (trial.row, trial.seed) in locked
-    )
-    finished_trials = [standing.trial for standing in standings if standing.result is not None]
-    finished = {(trial.row, trial.seed) for trial in finished_trials}
+    trials = [trial for trial in study.trials if (trial.row, trial.seed) in locked]
+    finished = set()
+    for standing in study.standings(trials):
+        if standing.result is not None:
+            finished.add((standing.trial.row, standing.trial.seed))
     return [_trial_name(pair) for pair in locked if pair not in finished]
 
 
 def _missing(lock: Lock, study: Study) -> Iterator[str]:
-    """A sentence while locked trials have no result."""
-    locked = lock.keys
+    """A sentence if locked trials have no result."""
     missing = _missing_names(lock, study)
-    if missing:
-        more = [f"{len(missing) - MOST_NAMED} more"] if len(missing) > MOST_NAMED else []
-        names = listed([*missing[:MOST_NAMED], *more])
-        verb = "is" if len(missing) == 1 else "are"
-        yield (
-            f"{len(missing)} of {len(locked)} locked trials {verb} missing ({names}): "
-            f"no test should be published before all are there."
-        )
+    if not missing:
+        return
+    names = missing[:MOST_NAMED]
+    if len(missing) > MOST_NAMED:
+        names.append(f"{len(missing) - MOST_NAMED} more")
+    verb = "is" if len(missing) == 1 else "are"
+    count = f"{len(missing)} of {len(lock.keys)} locked trials"
+    advice = "no test should be published before all are there"
+    yield f"{count} {verb} missing ({listed(names)}): {advice}."
 
 
 def _renamed_rows(lock: Lock, study: Study) -> dict[str, str]:
-    """Today's name of each locked row that has another one: its trials have the same keys."""
+    """Today's name of each renamed row: its trials have the same keys."""
     locked_rows = {key: row for (row, _), key in lock.keys.items()}
-    return {
-        locked_rows[trial.key]: trial.row
-        for trial in study.trials
-        if trial.row not in lock.rows and trial.key in locked_rows
-    }
+    names = {}
+    for trial in study.trials:
+        if trial.row not in lock.rows and trial.key in locked_rows:
+            names[locked_rows[trial.key]] = trial.row
+    return names
 
 
 def _with_names(lock: Lock, renamed: Mapping[str, str]) -> Lock:
-    """The lock with other names of rows."""
+    """The lock with today's names of rows."""
     rows = {renamed.get(row, row): values for row, values in lock.rows.items()}
     trials = [trial | {"row": renamed.get(trial["row"], trial["row"])} for trial in lock.trials]
     return replace(lock, rows=rows, trials=trials)
 
 
 def _tests(study: Study, metrics: Iterable[str]) -> dict[str, Any]:
-    """How the study's table tests differences, and its rule for "agrees" by the name of each
-    metric."""
+    """How the study's table tests differences, and its rule for "agrees" by metric name."""
     metrics_by_name = {metric.name: metric for metric in study.task.metrics}
     rules = {name: _rule_of(metrics_by_name[name]) for name in metrics if name in metrics_by_name}
     return {
@@ -303,27 +332,21 @@ def _tests(study: Study, metrics: Iterable[str]) -> dict[str, Any]:
 
 
 def _rule_of(metric: Metric) -> dict[str, Any]:
-    from tracking.statistics.verdict import (
-        VERSION_OF_RULE,
-        rule,
-    )  # NumPy, which a plan does not need
+    # NumPy, which a plan doesn't need
+    from tracking.statistics.verdict import VERSION_OF_RULE, rule
 
     numbers = {"negligible": metric.negligible, "agrees_within": metric.agrees_within}
     return {"version": VERSION_OF_RULE, **numbers, "text": rule(metric, BASE)}
 
 
 def _settings(study: Study) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """Base's settings by dotted key, and those of each row that differ, as JSON has them."""
-    settings = {
-        f"{group}.{name}": value
-        for group, values in study.settings.items()
-        for name, value in values.items()
-    }
+    """Base's settings by dotted key, and each row's that differ, as JSON has them."""
+    settings = {}
+    for group, values in study.settings.items():
+        for name, value in values.items():
+            settings[f"{group}.{name}"] = value
     rows = {row["row"]: row["values"] for row in study.rows}
-    as_json: tuple[dict[str, Any], dict[str, dict[str, Any]]] = json.loads(
-        json.dumps([settings, rows])
-    )
-    return as_json
+    return json.loads(json.dumps(settings)), json.loads(json.dumps(rows))
 
 
 def _only(values: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]:
@@ -352,7 +375,8 @@ def _row_words(names: Sequence[str], lock: Lock) -> str:
 
 
 def _value_words(value: Any) -> str:
-    """A value as a caption shows it, without secrets."""
+    """A value for a caption, without secrets."""
     if isinstance(value, dict):
-        return ", ".join(f"{name} {number:g}" for name, number in value.items()) or "none"
+        numbers = [f"{name} {number:g}" for name, number in value.items()]
+        return ", ".join(numbers) or "none"
     return without_password(cell_text(value))

@@ -1,89 +1,71 @@
-"""One trial's folder: its attempts, its journal, its result, its texts; and what each of its files
-must hold.
+"""A trial's folder: its attempts, journal, result and texts; and what each of its files must hold.
 
 Only the process of the sweep (or of `train`) writes here. Others may read at any moment.
 """
 
-import re
-import shutil
 import time
-import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path, PurePosixPath
 from types import NoneType
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
-from tracking.attempts import ATTEMPT, AttemptRecord, Attempts, Lineage, Process
+from tracking.attempts import AttemptRecord, Attempts, Lineage, Process
 from tracking.card import COSTS, DEVICE_COSTS, Card
 from tracking.files import (
-    NEWEST,
     DamagedFileError,
     Form,
-    Lines,
-    UnreadableError,
-    append_line,
-    kept_name,
+    Reader,
     misfit,
     read_object,
     read_whole,
     read_yaml,
-    replace_last_line,
     set_aside,
     to_json,
     unless_damaged,
     unless_lost,
     write_atomic,
 )
-from tracking.journal import REPORT, Journal, JournalLine, PastReport, journal_line
-from tracking.packed_file import sample_count, unpacked
-from tracking.provenance import Provenance, with_scoring
-from tracking.source_trial import SourceTrial
+from tracking.json_lines.journal import Journal, JournalLine, journal_line
+from tracking.json_lines.lines import NEWEST, Lines, append_line, replace_last_line
+from tracking.json_lines.packed_file import sample_count, unpacked
+from tracking.provenance import Provenance, SourceTrial, with_scoring
 from tracking.uri import without_password
 from tracking.weights import WEIGHTS
 
 CONFIG: Form = {
-    **{"key": str, "data_fingerprint": str},
+    "key": str,
+    "data_fingerprint": str,
     "paths": {"runs": str, "data": str, "checkpoints": str | None},
 }
 RESULT: Form = {
-    **{"key": str, "seed": int, "attempt": int, "step": int},
-    **{"steps": int | None, "diverged": int | None},
+    "key": str,
+    "seed": int,
+    "attempt": int,
+    "step": int,
+    "steps": int | None,
+    "diverged": int | None,
     **dict.fromkeys((*COSTS, *DEVICE_COSTS), float | None),
     "sustained": (NoneType, {"source": str}),
     WEIGHTS: dict | None,
 }
 HEAD: Form = {"key": str, "step": int}
-"""What the files must hold, besides the groups and the metrics of the study's task. ``HEAD``: a
-set's statistics."""
+"""What the files must hold besides the groups and metrics of the task. ``HEAD``: the first line of
+a set's statistics."""
 EXCERPT: Form = {"place": int, "text": str}
-"""A line of an artifact of which a published study has some."""
+"""A line of an artifact in a published study, which keeps only some lines."""
 OTHER_FOLDERS = ("checkpoints", "statistics")
-"""Folders of a trial whose files have a form of their own."""
+"""Folders of a trial that hold no artifacts."""
 TrialState = Literal[
     "missing", "interrupted", "running", "failed", "finished", "to score again", "damaged"
 ]
-T = TypeVar("T")
-
-
-class Reader:
-    """Reads files of a trial one by one, and keeps the first fault of each."""
-
-    def __init__(self) -> None:
-        self.faults: dict[Path, DamagedFileError] = {}
-
-    def __call__(self, read: Callable[[], T]) -> T | None:
-        try:
-            return read()
-        except DamagedFileError as error:
-            self.faults.setdefault(error.path, error)
-            return None
 
 
 class TrialFolder:
-    """`<study>/<row>-s<seed>`; the first write creates it. Methods that read a file raise
-    DamagedFileError if the file is unusable, or UnreadableError. ``card`` is the task of its study,
-    which decides what the files must hold."""
+    """`<study>/<row>-s<seed>`; the first write creates it. ``card`` describes the task of its
+    study, which decides what the files must hold.
+
+    Methods that read a file raise DamagedFileError if the file is unusable, or UnreadableError."""
 
     def __init__(self, path: Path, card: Card) -> None:
         self.path = path
@@ -98,60 +80,59 @@ class TrialFolder:
         self.log_path = path / "log.txt"
 
     def checkpoints_url(self, elsewhere: str | None) -> str:
-        """The folder of its attempts' checkpoints. ``elsewhere`` is ``paths.checkpoints``: any
-        fsspec URL."""
-        return (
-            f"{elsewhere}/{self.path.parent.name}/{self.path.name}"
-            if elsewhere
-            else str(self.path / "checkpoints")
-        )
+        """The folder of its checkpoints. ``elsewhere`` is ``paths.checkpoints``: any fsspec URL."""
+        if elsewhere:
+            return f"{elsewhere}/{self.path.parent.name}/{self.path.name}"
+        return str(self.path / "checkpoints")
 
     def artifact_path(self, artifact: str, set_name: str) -> Path:
         return self.path / artifact / f"{set_name}.txt"
 
     def artifact_lines(self, artifact: str, set_name: str) -> dict[int, str]:
-        """By the place of the sample, from 1 on. They may hold any separator other than a line
-        feed.
+        """By the place of the sample, from 1. Only a line feed ends a line.
 
-        A published study has some of them, and a trial without the file has none."""
+        A published study has some of the lines, and a trial without the file has none."""
         path = self.artifact_path(artifact, set_name)
-        if not path.is_file():
-            lines = unless_damaged(Lines(path.with_suffix(".jsonl"), EXCERPT).good, [])
-            return {line["place"]: line["text"] for line in lines}
-        return dict(enumerate(path.read_bytes().decode("utf-8", "replace").split("\n")[:-1], 1))
+        if path.is_file():
+            text = path.read_bytes().decode("utf-8", "replace")
+            return dict(enumerate(text.split("\n")[:-1], 1))
+        excerpt = unless_damaged(Lines(path.with_suffix(".jsonl"), EXCERPT).good, [])
+        return {line["place"]: line["text"] for line in excerpt}
 
     def statistics_path(self, set_name: str) -> Path:
         return self.path / statistics_name(set_name)
 
     def lineage(self, codes: Sequence[str] = ()) -> Lineage | None:
-        """That of its attempts; None before the first. ``codes`` are those of its study."""
+        """The lineage of its attempts; None before the first. ``codes`` are those of its study."""
         attempts = self.attempts.all()
-        names = [attempt.lineage for attempt in attempts] or self._lineages_below()
+        names = [attempt.lineage for attempt in attempts] or self._checkpoint_lineages()
         if not names:
             return None
-        return Lineage(names[-1], {attempt.number: attempt.run for attempt in attempts}, codes)
+        runs = {attempt.number: attempt.run for attempt in attempts}
+        return Lineage(names[-1], runs, codes)
 
-    def _lineages_below(self) -> list[str]:
-        """As folders of checkpoints have them: they outlive a lost record of attempts."""
-        return sorted(
-            path.name.partition("-")[2] for path in self.path.glob("checkpoints/*") if path.is_dir()
-        )
+    def _checkpoint_lineages(self) -> list[str]:
+        """From the names of checkpoint folders, which outlive a lost record of attempts."""
+        folders = [path for path in self.path.glob("checkpoints/*") if path.is_dir()]
+        return sorted(folder.name.partition("-")[2] for folder in folders)
 
     def begin_attempt(
         self, number: int, process: Process, lineage: str = "", run: str = ""
     ) -> None:
-        """Begin attempt ``number``. It is recorded before the last error is removed, so that a
-        crash loses neither."""
+        """Begin attempt ``number``.
+
+        Records it before it removes the last error, so that a crash loses neither.
+        """
         self.attempts.begin(number, process, lineage, run)
         self.error_path.unlink(missing_ok=True)
 
     def source(self) -> SourceTrial | None:
-        """The trial of another study from which it was taken; None if it was not, or if the file is
-        damaged."""
+        """The trial of another study that it was taken from; None if it was trained here, or if the
+        file is damaged."""
         return unless_damaged(self.attempts.source, None)
 
     def newest_attempt(self) -> AttemptRecord | None:
-        """The last one; None without any, and if their file is damaged."""
+        """The last attempt; None without one, or if the file is damaged."""
         return unless_damaged(self.attempts.newest, None)
 
     def report(
@@ -163,18 +144,18 @@ class TrialFolder:
         checkpoint: int | None = None,
         synced: bool = True,
     ) -> bool:
-        """Append to the journal, with fsync if ``synced``. A fenced report returns False and writes
-        nothing.
+        """Append to the journal, with fsync if ``synced``. Returns False and writes nothing if the
+        report is fenced.
 
-        Reports are fenced if a newer attempt exists, or if the journal is past their step, or has
-        it from an earlier attempt that finished. Reports of one step are one line, in which the
-        later value of a metric stands.
+        Reports are fenced if a newer attempt exists, if the journal is past their step, or if an
+        earlier attempt reported the step and finished. Reports of one step share one line, which
+        has the latest value of each metric.
         """
         newest = self.attempts.newest()
         last = Journal(self.journal_path, NEWEST).newest
-        if newest is None or newest.number != attempt or (last and last.step > step):
+        if newest is None or newest.number != attempt:
             return False
-        if last and last.step == step and last.attempt != attempt and self.result() is not None:
+        if last and self._is_past(last, attempt, step):
             return False
         ts = time.time() if ts is None else ts
         if last and last.step == step:
@@ -186,37 +167,27 @@ class TrialFolder:
             append_line(self.journal_path, to_json(line), fsync=synced)
         return True
 
-    def restore(self, attempt: int, step: int, history: Iterable[PastReport]) -> None:
-        """Before training resumes after `step`: keep the journal's lines up to it, and fill in the
-        missing ones.
-
-        `history` holds the last reports up to `step`, which may be missing here after a crash.
-        """
-        lines = {
-            at: journal_line(ts, attempt, at, metrics, checkpoint)
-            for ts, at, metrics, checkpoint in history
-        }
-        lines |= {
-            line["step"]: line for line in Lines(self.journal_path, REPORT) if line["step"] <= step
-        }
-        if lines or self.journal_path.exists():
-            write_atomic(
-                self.journal_path, "".join(to_json(lines[at]) + "\n" for at in sorted(lines))
-            )
+    def _is_past(self, last: JournalLine, attempt: int, step: int) -> bool:
+        """Whether the journal, with this last line, takes no report of the step any more."""
+        if last.step != step:
+            return last.step > step
+        return last.attempt != attempt and self.result() is not None
 
     def journal(self) -> list[JournalLine]:
-        """Every report, steps strictly increasing. ``Journal`` has the same without parsing all of
-        them."""
+        """Every report, steps strictly increasing.
+
+        ``Journal`` parses only those that you ask for.
+        """
         return list(Journal(self.journal_path))
 
     def write_artifact(self, name: str, text: str) -> None:
-        """Write a text of the trial at this path in its folder. Damaged statistics are set aside,
-        not replaced."""
+        """Write a text at this path in the folder. Sets damaged statistics aside."""
         path = self.path / name
         folder = self.path / "statistics"
         if path.is_relative_to(folder):
             set_name = str(path.relative_to(folder).with_suffix(""))
-            if unless_lost(lambda: self.statistics(set_name), None) is None and path.exists():
+            statistics = unless_lost(partial(self.statistics, set_name), None)
+            if statistics is None and path.exists():
                 set_aside(path)
         write_atomic(path, text)
 
@@ -226,24 +197,27 @@ class TrialFolder:
         return None if lines is None else unpacked(lines)
 
     def evaluated(self) -> dict[str, dict[str, Any]]:
-        """The evaluated sets with the first line of their statistics. A set without its artifacts,
-        or with a damaged file, is left out, so that it is evaluated again."""
-        kept = [name for name in self._statistics_names() if self._has_artifacts(name)]
-        found = {name: unless_damaged(partial(self._samples, name), None) for name in kept}
-        return {name: lines[0] for name, lines in found.items() if lines is not None}
+        """The evaluated sets with the first line of their statistics. Without a set whose artifacts
+        are missing or whose file is damaged, so that it is evaluated again."""
+        heads = {}
+        for name in self._statistics_names():
+            if not self._has_artifacts(name):
+                continue
+            lines = unless_damaged(partial(self._samples, name), None)
+            if lines is not None:
+                heads[name] = lines[0]
+        return heads
 
     def scored_heads(
         self, key: str, step: int, settings: dict[str, Any]
     ) -> dict[str, dict[str, Any]]:
-        """Those of ``evaluated`` that are of the weights with this key after this step, scored with
-        these settings."""
-        wanted = (key, step, settings)
-        heads = self.evaluated().items()
-        return {
-            name: head
-            for name, head in heads
-            if (head["key"], head["step"], head["scores"]["decode"]) == wanted
-        }
+        """The heads of ``evaluated`` for the weights of this key and step, with these settings."""
+        heads = {}
+        for name, head in self.evaluated().items():
+            weights = (head["key"], head["step"])
+            if weights == (key, step) and head["scores"]["decode"] == settings:
+                heads[name] = head
+        return heads
 
     def write_result(self, result: dict[str, Any]) -> None:
         """Write `result.json`; a number that is not finite becomes null."""
@@ -256,25 +230,25 @@ class TrialFolder:
     def samples_of(self, set_name: str) -> int | None:
         """How many samples of this set have scores; None if their file is missing."""
         lines = unless_damaged(lambda: Lines(self.statistics_path(set_name)), None)
-        return (
-            None
-            if lines is None or lines.is_missing
-            else unless_damaged(lambda: sample_count(lines), 0)
-        )
+        if lines is None or lines.is_missing:
+            return None
+        return unless_damaged(partial(sample_count, lines), 0)
 
     def finished_result(self, key: str) -> dict[str, Any] | None:
-        """The result of the trial with this key; None if it is not finished, or its result is
-        damaged."""
+        """The finished trial's result if it has this key; None also if it is damaged."""
         result = unless_damaged(self.result, None)
-        return result if result is not None and result["key"] == key else None
+        if result is None or result["key"] != key:
+            return None
+        return result
 
     def config(self) -> dict[str, Any] | None:
         """``config.yaml``; None without it."""
         config: dict[str, Any] | None = read_yaml(self.config_path)
         if config is None and not self.config_path.exists():
             return None
-        if wrong := misfit(config, CONFIG | dict.fromkeys(self.card.groups, dict)):
-            raise DamagedFileError(self.config_path, wrong)
+        fault = misfit(config, CONFIG | dict.fromkeys(self.card.groups, dict))
+        if fault:
+            raise DamagedFileError(self.config_path, fault)
         return config
 
     def key(self) -> str | None:
@@ -291,7 +265,7 @@ class TrialFolder:
         return content or {}
 
     def scored_again(self, process: Provenance, on: str) -> None:
-        """Keep by what this set was scored outside of an attempt."""
+        """Record the process that scored this set outside of an attempt."""
         content = with_scoring(self.provenance(), process, on)
         write_atomic(self.provenance_path, to_json({"commit": None} | content) + "\n")
 
@@ -299,36 +273,35 @@ class TrialFolder:
         write_atomic(self.error_path, without_password(text))
 
     def write_loss(self, attempt: int, text: str) -> None:
-        """Why this attempt lost its workers, with the last lines of one that died; the trial itself
-        may yet finish."""
+        """Why this attempt lost its workers, with a dead worker's last lines.
+
+        The trial may still finish.
+        """
         write_atomic(self.path / f"lost-a{attempt}.txt", without_password(text))
 
     def error(self) -> str | None:
         """Why the trial failed; None if it did not."""
         content = read_whole(self.error_path)
-        return (
-            None if content is None else without_password(content.decode("utf-8", errors="replace"))
-        )
+        if content is None:
+            return None
+        return without_password(content.decode("utf-8", errors="replace"))
 
     def cause(self) -> str | None:
         """The first line of ``error``."""
         error = unless_damaged(self.error, None)
-        return (
-            None
-            if error is None
-            else next(iter(error.strip().splitlines()), "no cause was written")
-        )
+        if error is None:
+            return None
+        return next(iter(error.strip().splitlines()), "no cause was written")
 
     def state(self, key: str | None = None) -> TrialState:
-        """The trial's state. With `key`, a result of another key does not count as finished.
+        """The trial's state. With `key`, a result of a different key doesn't count as finished.
 
-        A damaged trial cannot resume before a repair; ``damage`` names the files.
+        A damaged trial can't resume before a repair; ``damage`` names the files.
         """
         return self.standing(key)[0]
 
     def standing(self, key: str | None = None) -> tuple[TrialState, dict[str, Any] | None]:
-        """The state, and the result of a finished trial: from one read, since the trial may finish
-        at any moment."""
+        """The state, and a finished trial's result: from one read, since it may finish now."""
         try:
             result = self.result()
             if result is not None and key in (None, result["key"]):
@@ -350,53 +323,19 @@ class TrialFolder:
     def damage(self) -> list[DamagedFileError]:
         """Every damaged file of the folder, with its first fault."""
         read = Reader()
-        history = (self.attempts.all, self.journal, self.newest_report)
-        for each in (self.result, *history, self.config, self.provenance, self.error):
-            read(each)
+        read(self.result)
+        read(self.attempts.all)
+        read(self.journal)
+        read(self.newest_report)
+        read(self.config)
+        read(self.provenance)
+        read(self.error)
         for name in self._statistics_names():
             read(partial(self.statistics, name))
         return list(read.faults.values())
 
-    def repair(self, error: DamagedFileError) -> str:
-        """Keep the damaged file as `<name>.damaged`; good lines of its journal and its attempts
-        stay in place.
-
-        Only the process with the trial's lock may do so. Returns the action, as words that follow
-        the file's name. Raises UnreadableError, and changes nothing, if this file or one that the
-        repair needs is unreadable.
-        """
-        if isinstance(error, UnreadableError):
-            raise error
-        path = error.path
-        forms = {self.journal_path: REPORT, self.attempts_path: ATTEMPT}
-        highest = self._highest_attempt() if path == self.attempts_path else 0
-        if path in forms and path.is_file():
-            done = _keep_good_lines(Lines(path, forms[path]))
-        else:
-            done = f"kept as {set_aside(path).name}" if path.exists() else "was lost"
-        newest = self.attempts.newest() if highest else None
-        if highest > (
-            newest.number if newest else 0
-        ):  # attempts are fenced by their number: none is used twice
-            lineage = self.lineage() or Lineage(uuid.uuid4().hex)
-            self.attempts.begin(highest, Process("unknown", 0), lineage.name)
-            self.attempts.end(highest, "lost: attempts.jsonl was damaged")
-        return done
-
-    def _highest_attempt(self) -> int:
-        """The highest number that an attempt can have had: each lost line may have begun one."""
-        files = {self.attempts_path: ATTEMPT, self.journal_path: REPORT}
-        whole = [unless_lost(partial(Lines, path, form), None) for path, form in files.items()]
-        places = (
-            re.fullmatch(r"a(\d+)", path.name) for path in self.path.glob("checkpoints/**/a*")
-        )
-        numbers = [line.get("attempt", 0) for lines in whole if lines for line in lines.good()]
-        numbers += [int(of[1]) for of in places if of]
-        lost = len(whole[0]) - len(whole[0].good()) if whole[0] else 0
-        return max(numbers, default=0) + lost
-
     def newest_report(self) -> JournalLine | None:
-        """The last one, read from the journal's end."""
+        """The last report, read from the journal's end."""
         newest = Journal(self.journal_path, NEWEST).newest
         if newest is not None and not self.attempts.all():  # an attempt precedes its reports
             cause = "is empty" if self.attempts_path.exists() else "is missing"
@@ -405,22 +344,23 @@ class TrialFolder:
 
     def _statistics_names(self) -> list[str]:
         root = self.path / "statistics"
-        paths = [
-            *root.rglob("*.jsonl"),
-            *(path.with_suffix("") for path in root.rglob("*.jsonl.gz")),
-        ]
-        return [str(path.relative_to(root).with_suffix("")) for path in sorted(set(paths))]
+        paths = set(root.rglob("*.jsonl"))
+        paths |= {path.with_suffix("") for path in root.rglob("*.jsonl.gz")}
+        return [str(path.relative_to(root).with_suffix("")) for path in sorted(paths)]
 
     def _samples(self, set_name: str) -> Lines | None:
-        """A set's statistics as lines; the head is checked."""
+        """A set's statistics as lines, with a checked head; None without a file."""
         lines = Lines(self.statistics_path(set_name))
-        if lines.torn or (not lines and lines.path.exists()):
-            raise DamagedFileError(
-                lines.path, "its last line is cut off" if lines.torn else "is empty"
-            )
-        if lines and (wrong := misfit(lines[0], HEAD | {"scores": scores_form(self.card)})):
-            raise DamagedFileError(lines.path, wrong, 1)
-        return lines or None
+        if lines.torn:
+            raise DamagedFileError(lines.path, "its last line is cut off")
+        if not lines:
+            if lines.path.exists():
+                raise DamagedFileError(lines.path, "is empty")
+            return None
+        fault = misfit(lines[0], HEAD | {"scores": scores_form(self.card)})
+        if fault:
+            raise DamagedFileError(lines.path, fault, 1)
+        return lines
 
     def _has_artifacts(self, set_name: str) -> bool:
         """``set_name`` may end in settings, such as dev@beam8."""
@@ -431,33 +371,11 @@ class TrialFolder:
         )
 
 
-def _keep_good_lines(lines: Lines) -> str:
-    copy = kept_name(lines.path)
-    good = lines.good()
-    shutil.copyfile(
-        lines.path, copy
-    )  # no rename: after a crash before the next line the damage must still be found
-    write_atomic(lines.path, "".join(to_json(line) + "\n" for line in good))
-    return f"kept as {copy.name}; {len(good)} of {len(lines)} lines are good and stay"
-
-
-def recorded_runs(study: Path) -> list[str]:
-    """Every ``paths.runs`` with which a trial of the study began: several if the study was moved in
-    between."""
-    places = (
-        unless_damaged(partial(read_yaml, path, "paths"), None)
-        for path in sorted(study.glob("*/config.yaml"))
-    )
-    found = [of.get("runs") for of in places if isinstance(of, dict)]
-    return list(dict.fromkeys(runs for runs in found if isinstance(runs, str)))
-
-
 def is_artifact_name(name: str) -> bool:
-    """Whether a task may keep a text at this path in the trial's folder: below a folder, so over
-    none of our files."""
+    """Whether a task may keep a text at this path: in a folder, so that our files are safe."""
     parts = PurePosixPath(name).parts
-    plain = name.isprintable() and not any(part.startswith((".", "/")) for part in parts)
-    return plain and len(parts) > 1 and parts[0] not in OTHER_FOLDERS
+    is_plain = name.isprintable() and not any(part.startswith((".", "/")) for part in parts)
+    return is_plain and len(parts) > 1 and parts[0] not in OTHER_FOLDERS
 
 
 def statistics_name(set_name: str) -> str:
@@ -466,11 +384,10 @@ def statistics_name(set_name: str) -> str:
 
 
 def statistics_text(head: dict[str, Any], samples: Iterable[dict[str, Any]]) -> str:
-    """The head with the scores in the first line, then each sample's part of them, in the set's
-    order."""
+    """The head with the scores as first line, then a line per sample in the set's order."""
     return "".join(to_json(line) + "\n" for line in (head, *samples))
 
 
 def scores_form(card: Card) -> Form:
-    """What one set's scores must hold. A metric is None where it was not finite."""
+    """What one set's scores must hold. A metric is None if it was not finite."""
     return {"decode": dict} | dict.fromkeys((metric.name for metric in card.metrics), float | None)

@@ -36,7 +36,7 @@ from sweeps.fields import keys
 from sweeps.function_task import GROUP
 from sweeps.problems import Problem, RefusedError
 from sweeps.trees import Tree, dotted
-from tracking.words import quoted
+from tracking.shell import quoted
 
 ITEM = re.compile(r"""(?P<quoted>"[^"]*"|'[^']*')|(?P<plain>[^\[\]{},'":()]+)""")
 CALL = re.compile(r"\$\{\s*(?!oc\.)[\w.]+\s*:")

@@ -12,8 +12,8 @@ from sweeps.config.hydra import FIXED, Library, Override, parsed, swept_values
 from sweeps.config.settings import VARY, at_home
 from sweeps.config.tasks import known_tasks
 from sweeps.problems import COMMAND_LINE, Problem, nearest, plain
+from tracking.shell import for_shell, quoted
 from tracking.study import study_folders
-from tracking.words import for_shell, quoted
 
 QUOTES = """put quotes around a value with special characters: "paths.runs='~/runs'\""""
 LISTED_KEY = re.compile(r"([\w-]+(?:\.[\w-]+)+)\s*:\s*\[")

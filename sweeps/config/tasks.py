@@ -17,7 +17,7 @@ from sweeps.config.task_faults import LISTING, RESULTS, Fits, task_faults, type_
 from sweeps.problems import Problem, RefusedError, nearest
 from sweeps.processes.storage import FIXES
 from sweeps.task import Task
-from tracking.words import cause_of
+from tracking.error_causes import cause_of
 
 
 @dataclass(frozen=True)

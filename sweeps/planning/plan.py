@@ -18,7 +18,7 @@ from sweeps.planning.study_rows.composed_rows import ComposedRow, Composition
 from sweeps.planning.study_rows.row_words import shown_change, size_notes
 from sweeps.problems import RefusedError
 from sweeps.task import Costs, Task
-from tracking.attempts import in_hand
+from tracking.activity.runners import in_hand
 from tracking.code import Code
 from tracking.study import Study, StudyTrial
 

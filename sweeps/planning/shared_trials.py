@@ -15,9 +15,9 @@ from sweeps.planning.studies.study_overrides import by_name, placed
 from sweeps.problems import RefusedError
 from sweeps.worker.prepared import check_data
 from sweeps.worker.user_code.environment import variables
+from tracking.code import SameCode
 from tracking.files import unless_damaged
 from tracking.provenance import own_files
-from tracking.same_code import SameCode
 
 BEING_SCORED = "it is being scored again"
 OTHER_COPY = "it was trained on another copy of the data"

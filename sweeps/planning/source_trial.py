@@ -14,10 +14,9 @@ from sweeps.processes.times import PLACE_ANSWER_S
 from sweeps.task import Keep
 from sweeps.worker.checkpoints import Checkpoints
 from tracking.attempts import Lineage
+from tracking.code import SameCode
 from tracking.files import DamagedFileError, unless_damaged
-from tracking.provenance import Provenance, trained_by
-from tracking.same_code import SameCode
-from tracking.source_trial import SourceTrial
+from tracking.provenance import Provenance, SourceTrial, trained_by
 from tracking.study import STUDY_FILE, Study, StudyMissing, StudyTrial, read_study, study_folders
 from tracking.trial import TrialFolder
 

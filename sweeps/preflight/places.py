@@ -25,8 +25,8 @@ from sweeps.processes.ray_private import (
     temporary_folder,
 )
 from sweeps.processes.times import PLACE_ANSWER_S, STORE_CONNECTS_S
+from tracking.error_causes import cause_of
 from tracking.uri import without_password
-from tracking.words import cause_of
 
 LOCAL = ("file://", "local://")
 LONGEST_FILE_NAME = 255  # bytes, on the common filesystems

@@ -1,2 +1,5 @@
-"""What processes of a sweep share: `storage` that fails for a while, `times` to wait, and what is
-private to Ray."""
+"""What the processes of a sweep share.
+
+``storage`` may fail for a while, ``times`` to wait, standard ``streams``, ``interruption``, and
+what is private to Ray.
+"""

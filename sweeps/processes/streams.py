@@ -1,6 +1,7 @@
 """Standard streams that never end a run: a missing letter is replaced, and text that cannot be
 written is lost."""
 
+import os
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
@@ -52,3 +53,12 @@ def steady_streams() -> None:
 def steady(stream: TextIO | None) -> TextIO:
     """None, as of a process without this stream, stays None."""
     return cast(TextIO, stream and SteadyStream(stream))
+
+
+def discard(*descriptors: int) -> None:
+    """Send what these file descriptors get from now on to nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for descriptor in descriptors:
+        os.dup2(nowhere, descriptor)
+    if nowhere not in descriptors:  # one of them may have been closed
+        os.close(nowhere)

@@ -35,6 +35,7 @@ from sweeps.worker.user_code.imports import running_code
 from tracking.files import UnreadableError, unless_damaged
 from tracking.provenance import own_files
 from tracking.study import write_study
+from tracking.trial_repair import repair_file
 
 
 @contextmanager
@@ -272,7 +273,7 @@ def _repair_lines(planned: PlannedTrial) -> Iterator[str]:
     folder = planned.folder
     follows = WHAT_FOLLOWS | (FINISHED if planned.finished else {})
     for error in folder.damage():
-        parts = [error.note, folder.repair(error), follows.get(error.path.name, "")]
+        parts = [error.note, repair_file(folder, error), follows.get(error.path.name, "")]
         yield "; ".join(filter(None, parts))
     if folder.path.is_dir() and not folder.config_path.exists():
         write_config(planned)

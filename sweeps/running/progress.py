@@ -29,8 +29,8 @@ from sweeps.worker.events import (
     Started,
     Stopped,
 )
+from tracking.activity.look import Look
 from tracking.files import DamagedFileError, unless_damaged
-from tracking.look import Look
 from tracking.study import read_study
 from tracking.words import number, stopped_at
 from tracking.words import time as as_time

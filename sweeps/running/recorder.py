@@ -29,9 +29,10 @@ from sweeps.worker.events import (
     Started,
     Stopped,
 )
+from tracking.activity.log import append_log, marked, utc
 from tracking.attempts import Lineage, own_process
 from tracking.files import DamagedFileError, to_json, write_atomic
-from tracking.log import append_log, marked, utc
+from tracking.json_lines.journal import restore_journal
 from tracking.provenance import attempts, with_attempt, with_scoring
 from tracking.study import STUDY_FILE
 from tracking.trial import TrialFolder
@@ -324,7 +325,7 @@ class Recorder:
             history = [
                 (report.ts, report.step, report.metrics, report.checkpoint) for report in reports
             ]
-            self.folder.restore(self.attempt, step, history)
+            restore_journal(self.folder.journal_path, self.attempt, step, history)
             self.restored = True
 
     def fail(self, cause: str, details: str = "") -> None:

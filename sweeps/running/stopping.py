@@ -14,17 +14,19 @@ from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
+from sweeps.processes.interruption import Interrupted
+from sweeps.processes.streams import discard
 from sweeps.processes.times import ECHO_S, LEAVING_S, LOOK_FOR_STOPS_S
-from tracking.attempts import (
+from tracking.activity.runners import (
     BEAT_S,
     Runner,
     announce,
-    own_process,
     request_stop,
     stop_requests,
     withdraw,
 )
-from tracking.words import shell_line
+from tracking.attempts import own_process
+from tracking.shell import shell_line
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 """Slurm and submitit announce the end of a job by SIGUSR1 or SIGUSR2."""
@@ -32,28 +34,6 @@ STOPS = "Stopping after the current step, with a checkpoint. Press Ctrl-C again 
 STOPPED_BY = (
     "{fault}. Stopping after the current step, with a checkpoint. Press Ctrl-C to quit at once."
 )
-
-
-class Interrupted(KeyboardInterrupt):
-    """A signal, or a ``fault``, ended the run: its number, and one line per trial that was running.
-
-    ``at_once`` is set by a second signal: then the run waits for nothing more.
-    """
-
-    def __init__(
-        self, number: int, lines: tuple[str, ...] = (), at_once: bool = False, fault: str = ""
-    ) -> None:
-        super().__init__()
-        self.number = number
-        self.lines = lines
-        self.at_once = at_once
-        self.fault = fault
-
-    @property
-    def exit_code(self) -> int:
-        """As a shell reports it: 130 after Ctrl-C or `allelse stop`, 143 after SIGTERM; on Linux
-        138 after SIGUSR1 and 140 after SIGUSR2. 1 after a fault."""
-        return 1 if self.fault else 128 + self.number
 
 
 class Stopping:
@@ -236,11 +216,3 @@ def _stop_this_process() -> None:
     """As Ctrl-C does. A process in the background of a script ignores SIGINT."""
     ignored = signal.getsignal(signal.SIGINT) == signal.SIG_IGN
     os.kill(os.getpid(), signal.SIGTERM if ignored else signal.SIGINT)
-
-
-def discard(*descriptors: int) -> None:
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for descriptor in descriptors:
-        os.dup2(nowhere, descriptor)
-    if nowhere not in descriptors:  # one of them may have been closed
-        os.close(nowhere)

@@ -27,6 +27,7 @@ from sweeps.planning.plan import Plan
 from sweeps.preflight.machine import cpus
 from sweeps.preflight.node_facts import packages
 from sweeps.problems import Problem, RefusedError
+from sweeps.processes.interruption import Interrupted
 from sweeps.processes.ray_private import (
     FOLDER,
     LATEST,
@@ -39,13 +40,14 @@ from sweeps.processes.ray_private import (
     uncounted,
 )
 from sweeps.processes.storage import at_place, own_temporary
+from sweeps.processes.streams import discard
 from sweeps.processes.times import CLEANING_S, HEAD_ANSWER_S, HEAD_SILENT_S, LOOK_AT_RAY_S
 from sweeps.running.opening import open_study
 from sweeps.running.progress import Progress
 from sweeps.running.queue import Queue
 from sweeps.running.recorder import Recorder, unrecorded_as_error
-from sweeps.running.stopping import Interrupted, Stopping, discard, leave_study
-from tracking.words import shell_line
+from sweeps.running.stopping import Stopping, leave_study
+from tracking.shell import shell_line
 
 
 def run_plan(

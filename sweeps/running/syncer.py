@@ -13,10 +13,10 @@ from rich.console import Console
 from sweeps.config.settings import Settings
 from sweeps.planning.studies.advice import command
 from sweeps.planning.studies.study_overrides import by_name, placed
+from sweeps.processes.interruption import Interrupted
 from sweeps.processes.times import CARRYING_S, FIRST_PAUSE_S, LONGEST_PAUSE_S, SYNCER_ENDS_S
-from sweeps.running.stopping import Interrupted
+from tracking.shell import quoted
 from tracking.uri import URI_VARIABLE, without_password
-from tracking.words import quoted
 
 
 def sync_command(settings: Settings) -> list[str]:

@@ -35,11 +35,10 @@ from sweeps.worker.checkpoint_files import (
     Manifest,
 )
 from sweeps.worker.checkpoints import Checkpoints, root_name
+from tracking.activity.log import append_log, utc
 from tracking.code import CODE_FOLDER, code_place, read_code, write_code
-from tracking.files import read_whole, to_json, write_atomic
-from tracking.log import append_log, utc
-from tracking.provenance import attempts
-from tracking.source_trial import SOURCE
+from tracking.files import read_whole, sync_folder, to_json, write_atomic
+from tracking.provenance import SOURCE, attempts
 from tracking.trial import TrialFolder
 
 PREFIX = ".taking-"
@@ -190,11 +189,7 @@ def _rename(temporary: Path, folder: Path) -> None:
         (folder / "config.yaml").unlink(missing_ok=True)
         folder.rmdir()
     temporary.rename(folder)
-    descriptor = os.open(folder.parent, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync_folder(folder.parent)
 
 
 class CheckpointCopy:

@@ -14,7 +14,7 @@ from sweeps.planning.studies.advice import command
 from sweeps.planning.studies.study_overrides import by_name, placed
 from sweeps.processes.times import WATCH_S
 from sweeps.status.standings import Line, Standings, counted, shown_state, status_table
-from tracking.attempts import Runner, runners, seconds_left
+from tracking.activity.runners import Runner, runners, seconds_left
 from tracking.mlflow.ledger import Lag, SyncState, current_store
 from tracking.study import Study, read_study
 from tracking.uri import default_uri, without_password

@@ -19,8 +19,8 @@ from sweeps.planning.study_rows.command_task import source_of_study
 from sweeps.planning.study_rows.study_record import read_record
 from sweeps.problems import RefusedError
 from sweeps.trees import nested
-from tracking.attempts import Runner, known_runners, stop_requests
-from tracking.look import Look, Stamps, look, stamps_of
+from tracking.activity.look import Look, Stamps, look, stamps_of
+from tracking.activity.runners import Runner, known_runners, stop_requests
 from tracking.mlflow.ledger import Lag
 from tracking.study import Study, StudyTrial
 from tracking.table.text import Column, TextTable, lines_of, said, terminal

@@ -1,5 +1,6 @@
-"""The verbs: parse, call, show. ``command`` is what they share, ``texts`` the sentences behind samples.
+"""The verbs: parse, call, show.
 
-A verb stands with its work in ``run``, ``read``, ``results``, ``compare``, ``ui`` or ``remove``.
-``task_verbs`` makes commands of a task's functions, which are given a ``trained_trial``.
+``command`` holds what they share, and ``names`` says what the names on the command line mean. A verb
+lies in the module of its name, or in ``setup``, ``run``, ``read``, ``remove`` or ``ui``. The verbs
+of a task lie in ``trained``.
 """

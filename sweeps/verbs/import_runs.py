@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sweeps.config.tasks import OURS
-from sweeps.console import OUT, next_verb, print_json, typed
+from sweeps.console import OUT, next_verb, print_json, typed_line
 from sweeps.planning.studies.advice import command
 from sweeps.planning.studies.known_studies import known_study
 from sweeps.planning.studies.study_overrides import by_name, names_study, placed
@@ -72,7 +72,7 @@ Ignored = Annotated[
 ]
 
 
-@partial(guarded, does="imported")
+@partial(guarded, effect="imported")
 def import_runs(
     source: Source,
     overrides: OverrideList = None,
@@ -173,7 +173,7 @@ def _written(folder: Path, observation: "Observation") -> Study:
     try:
         new = temporary / folder.name
         identity = earlier.identity if earlier else ""
-        write_observed(new, observation, name, typed(), identity)
+        write_observed(new, observation, name, typed_line(), identity)
         if earlier is not None:
             place = new_folder(folder)
             place.parent.mkdir(exist_ok=True)

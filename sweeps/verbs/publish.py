@@ -1,5 +1,4 @@
-"""The verb ``publish``: a study's finished trials as small files, with its table, its report and
-its figures."""
+"""The verb ``publish``: a study's finished trials as small files, with table, report, figures."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -18,42 +17,42 @@ if TYPE_CHECKING:
     from sweeps.config.settings import Settings
 
 MEGABYTE = 1e6
-Target = Annotated[Path, typer.Option("--to", help="The folder of published studies.")]
+Target = Annotated[Path, typer.Option("--to", help="Folder for published studies.")]
 
 
 @guarded
 def publish(overrides: OverrideList = None, to: Target = Path("studies")) -> None:
-    """Copy a study's finished trials without checkpoints or texts, and write table, report and
-    figures beside them.
+    """Copy a study's finished trials without checkpoints or texts, and add table, report and
+    figures.
 
-    Repeat it when more trials have finished. With paths.runs=studies only table, report and figures
-    are written.
+    Run it again when more trials have finished. With paths.runs=studies, it only writes table,
+    report and figures.
     """
     from sweeps.planning.studies.named_study import study_to_read
 
-    taken = study_to_read(overrides)
-    print_notices(taken.notices)
-    study = taken.study
-    folder = to / taken.study.name
+    selection = study_to_read(overrides)
+    print_notices(selection.notices)
+    study = selection.study
+    folder = to / study.name
     if folder.resolve() != study.folder.resolve():
         _refuse_another(study, folder)
         _copy(study, folder)
     elif not is_published(folder):
-        fault = f"is {to}, where the study itself lies"
+        fault = f"is {to}, which holds the study itself"
         raise RefusedError([Problem("--to", fault, "must be another folder, such as studies")])
-    names = write_pages(read_study(folder), taken.settings)
+    names = write_pages(read_study(folder), selection.settings)
     size = size_of(folder) / MEGABYTE
     OUT.print(f"Wrote {', '.join(names)}", soft_wrap=True)
     OUT.print(f"[bold]{escape(str(folder))}[/] has {size:.1f} MB", soft_wrap=True)
 
 
 def write_pages(study: Study, settings: "Settings") -> list[str]:
-    """Write table, report and figures into a published study; returns the names of the files.
+    """Write table, report and figures into a published study. Returns the names of the files.
 
-    They follow from its files alone: no text of a corpus, no time and no place of this machine is
-    in them. Without all locked trials, no test is in them.
+    They follow only from the study's files: they hold no text of a corpus, no time and no path of
+    this machine. Until all locked trials have finished, they hold no test.
     """
-    from sweeps.verbs.results import Choice
+    from sweeps.verbs.choice import Choice
     from tracking.files import write_atomic
     from tracking.report.page import Content, page
     from tracking.statistics.withheld_findings import withheld
@@ -65,12 +64,15 @@ def write_pages(study: Study, settings: "Settings") -> list[str]:
     note = ""
     if missing:
         verb = "is" if len(missing) == 1 else "are"
-        why = f"{len(missing)} of {len(study.trials)} trials {verb} missing"
-        note = f"{why}: no test is published yet."
-        table = replace(table, findings=withheld(table.findings, why))
+        reason = f"{len(missing)} of {len(study.trials)} trials {verb} missing"
+        note = f"{reason}: no test is published yet."
+        table = replace(table, findings=withheld(table.findings, reason))
     content = Content(table)
-    pages = {f"table.{kind}": written(kind, table).encode() for kind in ("md", "tex")}
-    pages["report.html"] = page(content).encode()
+    pages = {
+        "table.md": written("md", table).encode(),
+        "table.tex": written("tex", table).encode(),
+        "report.html": page(content).encode(),
+    }
     figures = {f"{figure.name}.svg": figure.svg_with_text(note) for figure in content.figures}
     for path in study.folder.glob("*.svg"):
         if path.name not in figures:
@@ -81,16 +83,15 @@ def write_pages(study: Study, settings: "Settings") -> list[str]:
 
 
 def _copy(study: Study, folder: Path) -> None:
+    """Copy the finished trials, and print how many."""
     publication = copy_finished(study, folder)
-    trials = f"{publication.finished} of {len(study.trials)} trials are finished"
-    OUT.print(
-        f"{escape(study.name)}: {trials}; {len(publication.changed)} of them are new or changed",
-        soft_wrap=True,
-    )
+    finished = f"{publication.finished} of {len(study.trials)} trials are finished"
+    changed = f"{len(publication.changed)} of them are new or changed"
+    OUT.print(f"{escape(study.name)}: {finished}; {changed}", soft_wrap=True)
 
 
 def _refuse_another(study: Study, folder: Path) -> None:
-    """Raises RefusedError if another study of this name is published there."""
+    """Raises RefusedError if the folder holds another study of this name."""
     if is_another(study, folder):
         fault = f"has another study named {study.name}"
         allowed = "rename yours with `allelse rename`, or choose another folder"

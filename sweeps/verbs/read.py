@@ -1,13 +1,13 @@
 """The verbs that watch and steer studies: ``studies``, ``status``, ``stop``, ``logs``."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from operator import itemgetter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -27,29 +27,56 @@ from sweeps.verbs.command import (
     next_run,
     print_notices,
     taken_study,
-    unknown,
 )
-from tracking.attempts import Runner, in_hand, known_runners, request_stop, runners, stop_requests
+from sweeps.verbs.names import unknown_name
+from tracking.activity.log import FollowedLog
+from tracking.activity.runners import (
+    Runner,
+    in_hand,
+    known_runners,
+    request_stop,
+    runners,
+    stop_requests,
+)
 from tracking.card import Card
 from tracking.files import DamagedFileError
-from tracking.log import FollowedLog
 from tracking.observed.record import observed_line
+from tracking.shell import shell_line
 from tracking.statistics.rows import BASE, table
 from tracking.study import Study, StudyTrial, last_active, last_asked, read_study
 from tracking.study import studies as recorded
 from tracking.study_lock import lock_line
 from tracking.table.text import Column, TextTable, lines_of, said, terminal
-from tracking.words import number, shell_line
+from tracking.words import number
 from tracking.words import time as as_time
 
-KeepWatching = Annotated[
+if TYPE_CHECKING:
+    from sweeps.config.settings import Settings
+
+NO_LOG = "{name} has no log yet. `allelse train` prints to its own terminal.\n"
+NOT_BEGUN = "{name} has no attempt yet.\n"
+
+Watching = Annotated[
     bool, typer.Option("--watch", help="Refresh every 2 s until nothing is running.")
+]
+Curves = Annotated[
+    bool, typer.Option("--curves", help="Draw learning curves instead, one plot per row.")
+]
+MetricName = Annotated[
+    str | None, typer.Option(help="Draw this reported metric, such as train/loss.")
+]
+Follow = Annotated[
+    bool, typer.Option("--follow", help="Keep printing new lines until the trial ends.")
+]
+Arguments = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[TRIAL…] [KEY=VALUE …]", help="Trials, then overrides."),
 ]
 
 
 @guarded
 def studies(overrides: OverrideList = None, as_json: Json = False) -> None:
-    """List the studies of paths.runs, the most recently active first."""
+    """List the studies in paths.runs, the most recently active first."""
     from sweeps.planning.studies.named_study import settings_to_read
 
     runs = Path(settings_to_read(overrides).paths.runs)
@@ -67,49 +94,52 @@ def studies(overrides: OverrideList = None, as_json: Json = False) -> None:
 def _studies_json(
     studies: Sequence[Study], faults: Sequence[DamagedFileError]
 ) -> list[dict[str, Any]]:
-    """One object per study, the most recently active first; of damaged ones, at the end, ``name``
-    and ``damage``."""
+    """One object per study, the most recently active first. Damaged studies come last, with only
+    ``name`` and ``damage``."""
     unknown = dict.fromkeys(
         ("rows", "seeds", "trials", "finished", "failed", "asked", "active", "base", "headline")
     )
-    damaged = [
-        {"name": fault.path.parent.name, **unknown, "damage": str(fault)} for fault in faults
-    ]
-    return [*map(_study_line, studies), *damaged]
+    lines = [_study_line(study) for study in studies]
+    for fault in faults:
+        lines.append({"name": fault.path.parent.name, **unknown, "damage": str(fault)})
+    return lines
 
 
 def _studies_table(lines: Sequence[dict[str, Any]], width: int) -> Table:
-    """From the lines of ``_studies_json``."""
+    """The table of the lines of ``_studies_json``."""
+    failed: Column[dict[str, Any]] = said("failed", _failed, "number")
     columns: tuple[Column[dict[str, Any]], ...] = (
         said("study", itemgetter("name")),
-        said(
-            "seeds",
-            lambda of: "damaged" if of["damage"] else f"{of['rows']} × {of['seeds']}",
-            "name",
-            "rows × seeds",
-        ),
-        said(
-            "finished",
-            lambda of: "" if of["damage"] else f"{of['finished']} of {of['trials']}",
-            "number",
-        ),
-        replace(
-            said("failed", lambda of: str(of["failed"] or ""), "number"),
-            best=lambda of: bool(of["failed"]),
-        ),
-        said(
-            "active",
-            lambda of: (of["active"] or "").replace("T", " ")[:16],
-            "number",
-            "last active, UTC",
-        ),
-        said("base", lambda of: of["damage"] or of["headline"] or ""),
+        said("seeds", _rows_and_seeds, "name", "rows × seeds"),
+        said("finished", _finished, "number"),
+        replace(failed, best=lambda line: bool(line["failed"])),
+        said("active", _minute, "number", "last active, UTC"),
+        said("base", lambda line: line["damage"] or line["headline"] or ""),
     )
     styles = tuple("red" if line["damage"] else "" for line in lines)
     return terminal(TextTable("", columns, lines_of(columns, lines), styles=styles), width, text=8)
 
 
+def _rows_and_seeds(line: dict[str, Any]) -> str:
+    return "damaged" if line["damage"] else f"{line['rows']} × {line['seeds']}"
+
+
+def _finished(line: dict[str, Any]) -> str:
+    return "" if line["damage"] else f"{line['finished']} of {line['trials']}"
+
+
+def _failed(line: dict[str, Any]) -> str:
+    return str(line["failed"] or "")
+
+
+def _minute(line: dict[str, Any]) -> str:
+    """When the study was last active, such as 2030-01-31 12:00."""
+    moment = line["active"] or ""
+    return moment.replace("T", " ")[:16]
+
+
 def _study_line(study: Study) -> dict[str, Any]:
+    """The study as one object of `allelse studies --json`."""
     states = [standing.state for standing in study.standings()]
     base = next((row for row in table(study) if row.row == BASE and row.seeds), None)
     return {
@@ -129,44 +159,40 @@ def _study_line(study: Study) -> dict[str, Any]:
 
 def _headline(card: Card, scores: Mapping[str, float | None]) -> str:
     """Such as "accuracy 0.897"."""
-    known = [(metric, scores.get(metric.name)) for metric in card.tabled]
-    return ", ".join(
-        f"{metric.label} {number(value, metric.places)}"
-        for metric, value in known
-        if value is not None
-    )
+    texts: list[str] = []
+    for metric in card.tabled:
+        score = scores.get(metric.name)
+        if score is not None:
+            texts.append(f"{metric.label} {number(score, metric.places)}")
+    return ", ".join(texts)
 
 
 def _utc(seconds: float | None) -> str | None:
-    return (
-        None
-        if seconds is None
-        else datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
-    )
+    """This Unix time as ISO 8601."""
+    if seconds is None:
+        return None
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
 @guarded
 def status(
     overrides: OverrideList = None,
     as_json: Json = False,
-    curves: Annotated[
-        bool, typer.Option("--curves", help="Draw learning curves instead, one plot per row.")
-    ] = False,
-    metric: Annotated[
-        str | None, typer.Option(help="Draw this reported metric, such as train/loss.")
-    ] = None,
-    watch: KeepWatching = False,
+    curves: Curves = False,
+    metric: MetricName = None,
+    watch: Watching = False,
 ) -> None:
     """Show where each trial of a study stands."""
     from sweeps.status.standings import Standings, cut_notes, status_json, status_table
     from tracking.mlflow.ledger import lag
     from tracking.uri import default_uri
 
-    if (as_json, watch, bool(curves or metric)).count(True) > 1:
-        allowed = "leave all but one out; allelse.load gives curves as numbers"
-        raise RefusedError([Problem("--json, --watch, --curves", "are typed together", allowed)])
+    draws = bool(curves or metric)
+    if as_json + watch + draws > 1:
+        fix = "use one; allelse.load gives curves as numbers"
+        raise RefusedError([Problem("--json, --watch, --curves", "can't be combined", fix)])
     study, settings = taken_study(overrides)
-    if curves or metric:
+    if draws:
         _draw(study, metric, overrides)
         return
     if watch:
@@ -180,17 +206,24 @@ def status(
     OUT.print(status_table(study, lines, OUT.width))
     for note in cut_notes(study, lines, OUT):
         OUT.print(Text(note), soft_wrap=True)
-    where = (
-        "" if behind.state.uri == default_uri(study.folder.parent) else f" at {behind.state.uri}"
-    )
-    OUT.print(f"MLflow{escape(where)}: {escape(behind.words())}", soft_wrap=True)
-    for line in filter(None, (observed_line(study.folder), lock_line(study))):
-        OUT.print(Text(line), soft_wrap=True)
-    states = {line["state"] for line in lines}
-    if states <= {"finished"}:
-        next_verb("table", looking(study.folder, overrides))
+    uri = behind.state.uri
+    store = "MLflow" if uri == default_uri(study.folder.parent) else f"MLflow at {uri}"
+    OUT.print(f"{escape(store)}: {escape(behind.words())}", soft_wrap=True)
+    for line in (observed_line(study.folder), lock_line(study)):
+        if line:
+            OUT.print(Text(line), soft_wrap=True)
+    _print_next(study, settings, overrides, {line["state"] for line in lines})
+
+
+def _print_next(
+    study: Study, settings: "Settings", overrides: list[str] | None, states: Collection[str]
+) -> None:
+    """Print the command that shows, watches or resumes the study, by the states of its trials."""
+    reading = looking(study.folder, overrides)
+    if all(state == "finished" for state in states):
+        next_verb("table", reading)
     elif "running" in states or runners(study.folder):
-        next_verb("status", [*looking(study.folder, overrides), "--watch"])
+        next_verb("status", [*reading, "--watch"])
     else:
         from sweeps.planning.studies.named_study import going_on
 
@@ -198,7 +231,7 @@ def status(
 
 
 def _watch(study: Study) -> None:
-    """Until nothing is running, or Ctrl-C, which stops only the watching."""
+    """Watch until nothing is running, or until Ctrl-C, which stops only the watching."""
     from sweeps.status.live import below_watch, watch
 
     try:
@@ -208,48 +241,37 @@ def _watch(study: Study) -> None:
 
 
 def _draw(study: Study, metric: str | None, overrides: list[str] | None) -> None:
+    """Print the learning curves of the metric."""
     from sweeps.status.curves import drawn, read_curves
 
-    OUT.print(Text(drawn(study, read_curves(study, metric), OUT.width), end=""), soft_wrap=True)
+    plots = drawn(study, read_curves(study, metric), OUT.width)
+    OUT.print(Text(plots, end=""), soft_wrap=True)
     next_verb("table", looking(study.folder, overrides))
-
-
-Arguments = Annotated[
-    list[str] | None, typer.Argument(metavar="[TRIAL…] [KEY=VALUE …]", help="Trials, overrides.")
-]
 
 
 @guarded
 def stop(arguments: Arguments = None) -> None:
-    """Stop a running sweep, or only the named trials, after the current step; from any machine of
-    the study."""
+    """Stop a running sweep, or only some trials, after the current step. It works from any machine
+    that shares the study."""
     names, overrides = names_and_overrides(arguments or [])
     study = taken_study(overrides)[0] if names_study(overrides) else _running_study(overrides)
-    for line in _request(study, names, overrides):
+    for line in _request_stops(study, names, overrides):
         OUT.print(escape(line), soft_wrap=True)
-    watching = [] if names else ["--watch"]
-    next_verb("status", [*looking(study.folder, overrides), *watching])
+    reading = looking(study.folder, overrides)
+    next_verb("status", reading if names else [*reading, "--watch"])
 
 
 @guarded
-def logs(
-    arguments: Arguments = None,
-    follow: Annotated[
-        bool, typer.Option("--follow", help="Keep printing new lines until the trial ends.")
-    ] = False,
-) -> None:
-    """Print what the processes of a trial printed, and why it failed."""
+def logs(arguments: Arguments = None, follow: Follow = False) -> None:
+    """Print the output of a trial's processes, and why the trial failed."""
     names, overrides = names_and_overrides(arguments or [])
     study, _ = taken_study(overrides)
     trial = _one_trial(study, names)
     follow = follow and _still_runs(study, trial)
     if follow:
         watch = command("status", *looking(study.folder, overrides), "--watch")
-        print_notices(
-            [
-                f"Follows the log until the trial ends, or until Ctrl-C; `{watch}` shows steps and scores"
-            ]
-        )
+        until = "until the trial ends, or until Ctrl-C"
+        print_notices([f"Follows the log {until}; `{watch}` shows steps and scores"])
     for text in _shown_log(study, trial, follow):
         OUT.file.write(text)
         OUT.file.flush()
@@ -257,69 +279,74 @@ def logs(
         next_verb("status", looking(study.folder, overrides))
 
 
-NO_LOG = "{name} has no log yet. `allelse train` prints to its own terminal.\n"
-NOT_BEGUN = "{name} has no attempt yet.\n"
-
-
-def _request(study: Study, names: Sequence[str], overrides: list[str]) -> list[str]:
-    """Ask the processes of the study to stop these trials, or everything; returns lines that say
-    so.
+def _request_stops(study: Study, names: Sequence[str], overrides: list[str]) -> list[str]:
+    """Ask the processes of the study to stop these trials, or everything. Returns a line for each
+    process.
 
     Raises RefusedError if a name is wrong, or if nothing runs.
     """
     trials = [_trial_named(study, name) for name in dict.fromkeys(names)]
-    live = runners(study.folder)
-    if not live:
+    live_runners = runners(study.folder)
+    if not live_runners:
         status = command("status", *looking(study.folder, overrides))
-        found = f"is {study.name}, which is not running{_silent(study)}"
-        raise RefusedError(
-            [Problem("sweep.name", found, f"must be a running study; `{status}` shows its trials")]
-        )
-    if over := [trial.name for trial in trials if not _can_stop(study, trial, live)]:
+        fault = f"is {study.name}, which is not running{_silence(study)}"
+        allowed = f"must be a running study; `{status}` shows its trials"
+        raise RefusedError([Problem("sweep.name", fault, allowed)])
+    ended = [trial.name for trial in trials if not _can_stop(study, trial, live_runners)]
+    if ended:
         allowed = "must be a running or waiting trial; `allelse status` lists them"
         raise RefusedError(
-            Problem("TRIAL", f"is {name}, which neither runs nor waits", allowed) for name in over
+            Problem("TRIAL", f"is {name}, which neither runs nor waits", allowed) for name in ended
         )
-    answers = []
-    for runner in live:
-        own = [trial.name for trial in trials if trial.name in runner.trials]
-        if own or not trials:
-            request_stop(study.folder, runner, own or None)
-            alone = stop_requests(study.folder, runner) is not None
-            what = ", ".join(own) if alone else "The sweep"
-            more = "; the other trials go on" if alone else ""
-            answers.append(
-                f"{what} ({runner.process}) will stop after the current step, with a checkpoint{more}"
-            )
-    return answers
+    lines: list[str] = []
+    for runner in live_runners:
+        names_of_runner = [trial.name for trial in trials if trial.name in runner.trials]
+        if names_of_runner or not trials:
+            lines.append(_request_stop(study, runner, names_of_runner))
+    return lines
 
 
-def _silent(study: Study) -> str:
+def _request_stop(study: Study, runner: Runner, names: list[str]) -> str:
+    """Ask the process to stop these trials, or everything without names.
+
+    Returns a line on what will stop.
+    """
+    request_stop(study.folder, runner, names or None)
+    stops_all = stop_requests(study.folder, runner) is None
+    subject = "The sweep" if stops_all else ", ".join(names)
+    line = f"{subject} ({runner.process}) will stop after the current step, with a checkpoint"
+    return line if stops_all else f"{line}; the other trials go on"
+
+
+def _silence(study: Study) -> str:
     """Such as "; pid 42 on node7 gave no heartbeat for 12 min"."""
-    lost = [
-        each for each in known_runners(study.folder) if not (each.process.is_here or each.lives())
-    ]
-    return "".join(
-        f"; {each.process} gave no heartbeat for {as_time(time.time() - each.seen)}"
-        for each in lost
-    )
+    text = ""
+    for runner in known_runners(study.folder):
+        if not (runner.process.is_here or runner.lives()):
+            silence = as_time(time.time() - runner.seen)
+            text += f"; {runner.process} gave no heartbeat for {silence}"
+    return text
 
 
-def _can_stop(study: Study, trial: StudyTrial, live: Sequence[Runner]) -> bool:
-    state = study.trial_folder(trial).state(trial.key)
-    return state not in ("finished", "failed") and any(
-        trial.name in runner.trials for runner in live
-    )
+def _can_stop(study: Study, trial: StudyTrial, live_runners: Sequence[Runner]) -> bool:
+    """Whether a process runs the trial or will run it."""
+    if study.trial_folder(trial).state(trial.key) in ("finished", "failed"):
+        return False
+    return any(trial.name in runner.trials for runner in live_runners)
 
 
 def _shown_log(study: Study, trial: StudyTrial, follow: bool) -> Iterator[str]:
-    """The trial's log, then its error. With ``follow`` new lines as they come, until the trial does
-    not run."""
+    """The trial's log, then its error.
+
+    With ``follow``, also new lines until the trial stops running.
+    """
     folder = study.trial_folder(trial)
     with closing(FollowedLog(folder.log_path)) as log:
-        yield log.more() or (NO_LOG if folder.attempts_path.exists() else NOT_BEGUN).format(
-            name=trial.name
-        )
+        text = log.more()
+        if not text:
+            message = NO_LOG if folder.attempts_path.exists() else NOT_BEGUN
+            text = message.format(name=trial.name)
+        yield text
         while follow and _still_runs(study, trial):
             time.sleep(LOOK_AT_LOG_S)
             yield log.more()
@@ -329,42 +356,41 @@ def _shown_log(study: Study, trial: StudyTrial, follow: bool) -> Iterator[str]:
 
 
 def _one_trial(study: Study, names: Sequence[str]) -> StudyTrial:
-    """The one trial that is named. Raises RefusedError."""
+    """The only trial that you named. Raises RefusedError."""
     if len(names) == 1:
         return _trial_named(study, names[0])
     example = study.trials[0].name if study.trials else "base-s1"
-    found = f"is {', '.join(names)}" if names else "is missing"
-    raise RefusedError([Problem("TRIAL", found, f"must be one trial, such as {example}")])
+    fault = f"is {', '.join(names)}" if names else "is missing"
+    raise RefusedError([Problem("TRIAL", fault, f"must be one trial, such as {example}")])
 
 
 def _trial_named(study: Study, name: str) -> StudyTrial:
-    """Raises RefusedError with the nearest name."""
-    found = next((trial for trial in study.trials if trial.name == name), None)
-    if found is None:
-        raise RefusedError([unknown("TRIAL", name, study, "trials", "must be one of them")])
-    return found
+    """The trial of this name. Raises RefusedError with the nearest name."""
+    for trial in study.trials:
+        if trial.name == name:
+            return trial
+    raise RefusedError([unknown_name("TRIAL", name, study, "trials", "must be one of them")])
 
 
 def _running_study(overrides: list[str]) -> Study:
-    """The only study of the folder that runs. Raises RefusedError."""
+    """The only running study in paths.runs. Raises RefusedError."""
     from sweeps.planning.studies.named_study import settings_to_read
 
     runs = Path(settings_to_read(overrides).paths.runs)
     running = [study for study in recorded(runs)[0] if runners(study.folder)]
     if len(running) == 1:
         return running[0]
-    names = ", ".join(study.name for study in running)
     if running:
-        found = f"is missing, and several studies are running: {names}"
+        names = ", ".join(study.name for study in running)
+        fault = f"is missing, and several studies are running: {names}"
         allowed = f"must be one of them, such as {shell_line([by_name(running[0].folder)])}"
     else:
-        found = f"is missing, and no study in {runs} is running"
-        allowed = "start one by `allelse sweep`; one that has just begun appears within seconds"
-    raise RefusedError([Problem("sweep.name", found, allowed)])
+        fault = f"is missing, and no study in {runs} is running"
+        allowed = "start one with `allelse sweep`; a new one appears within seconds"
+    raise RefusedError([Problem("sweep.name", fault, allowed)])
 
 
 def _still_runs(study: Study, trial: StudyTrial) -> bool:
-    """Whether a process still has the trial to run, or runs it."""
-    return bool(
-        in_hand(study.folder, [trial.name], lambda name: study.trial_folder(trial).newest_attempt())
-    )
+    """Whether a process runs the trial, or still has to."""
+    folder = study.trial_folder(trial)
+    return bool(in_hand(study.folder, [trial.name], lambda _: folder.newest_attempt()))

@@ -1,5 +1,4 @@
-"""``drop`` and ``rm`` move folders to the trash, and say how to move them back. Without --yes they
-only list them."""
+"""The verbs ``drop`` and ``rm`` move folders to the trash. Without --yes, they only list them."""
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,16 +21,17 @@ from sweeps.planning.studies.study_overrides import PLACES, chosen, looking, nam
 from sweeps.planning.studies.trash import new_folder, note_dropped
 from sweeps.planning.studies.trial_lock import trial_lock
 from sweeps.problems import Problem, RefusedError, nearest
-from sweeps.verbs.command import guarded, names_and_overrides, part, unknown
+from sweeps.verbs.command import guarded, names_and_overrides
+from sweeps.verbs.names import trials_of, unknown_name
 from tracking.card import Card
 from tracking.files import unless_damaged
+from tracking.shell import shell_line
 from tracking.study import Study, StudyTrial, read_study, write_study
 from tracking.trial import TrialFolder
 from tracking.uri import shown_words
-from tracking.words import shell_line
 
 Yes = Annotated[
-    bool, typer.Option("--yes", "-y", help="Move them. Without it, only show what would be moved.")
+    bool, typer.Option("--yes", "-y", help="Move them. Without it, only show what would move.")
 ]
 Dropped = Annotated[
     list[str],
@@ -41,38 +41,36 @@ Studies = Annotated[
     list[str], typer.Argument(metavar="STUDY… [KEY=VALUE …]", help="Studies, then overrides.")
 ]
 ANY = Card("any", 1, ())
-"""Of trials whose task does not matter: a folder is moved whatever its files hold."""
+"""The card of trials whose task does not matter: a folder moves whatever its files hold."""
 
 
 @guarded
 def drop(arguments: Dropped, yes: Yes = False) -> None:
-    """Remove rows or trials from a study. Their folders move to the trash; `allelse restore` brings
-    them back."""
-    from sweeps.planning.studies.named_study import (
-        study_to_change,  # imports Hydra, which `--help` does not need
-    )
+    """Move rows or trials of a study to the trash. `allelse restore` brings them back."""
+    # Imports Hydra, which `--help` does not need.
+    from sweeps.planning.studies.named_study import study_to_change
 
     names, overrides = names_and_overrides(arguments)
     if not names:
-        raise RefusedError(
-            [Problem("ROW", "is missing", "must name a row or a trial of the study")]
-        )
+        allowed = "must name a row or a trial of the study"
+        raise RefusedError([Problem("ROW", "is missing", allowed)])
     study = study_to_change(overrides).study
-    trials = _named(study, names)
+    trials = _named_trials(study, names)
     if not yes:
         _preview([study.trial_folder(trial).path for trial in trials])
-        return next_verb("drop", [*arguments, "--yes"])
+        next_verb("drop", [*arguments, "--yes"])
+        return
     folders = [study.trial_folder(trial) for trial in trials]
-    elsewhere = checkpoint_places(folders)
-    with held(map(trial_lock, folders)):
-        place = _drop(study.folder, names, ["allelse", "drop", *arguments, "--yes"])
-    _print_moved(place, elsewhere)
-    return next_verb("table", looking(study.folder, overrides))
+    checkpoints = checkpoint_places(folders)
+    with holding(map(trial_lock, folders)):
+        trash = _drop(study.folder, names, ["allelse", "drop", *arguments, "--yes"])
+    _print_moved(trash, checkpoints)
+    next_verb("table", looking(study.folder, overrides))
 
 
 @guarded
 def rm(arguments: Studies, yes: Yes = False) -> None:
-    """Remove whole studies. Their folders move to the trash; `allelse restore` brings them back."""
+    """Move whole studies to the trash. `allelse restore` brings them back."""
     from sweeps.planning.studies.named_study import settings_to_read
 
     names, overrides = names_and_overrides(arguments)
@@ -82,34 +80,36 @@ def rm(arguments: Studies, yes: Yes = False) -> None:
     studies = _studies(Path(settings.paths.runs), names or [settings.study_folder.name])
     if not yes:
         _preview(studies)
-        return next_verb("rm", [*arguments, "--yes"])
+        next_verb("rm", [*arguments, "--yes"])
+        return
     trials = [trial for study in studies for trial in trials_below(study)]
-    with held([*map(unsynced, studies), *map(trial_lock, trials)]):
+    with holding([*map(unsynced, studies), *map(trial_lock, trials)]):
         for study in studies:
-            place = new_folder(study)
-            elsewhere = checkpoint_places(trials_below(study))
-            place.parent.mkdir(exist_ok=True)
-            study.rename(place)
-            _print_moved(place, elsewhere)
-    return next_verb("studies", chosen(overrides, PLACES))
+            trash = new_folder(study)
+            checkpoints = checkpoint_places(trials_below(study))
+            trash.parent.mkdir(exist_ok=True)
+            study.rename(trash)
+            _print_moved(trash, checkpoints)
+    next_verb("studies", chosen(overrides, PLACES))
 
 
 def _preview(folders: Sequence[Path]) -> None:
-    there = [folder for folder in folders if folder.exists()]
-    OUT.print(
-        "Would move to the trash:"
-        if there
-        else "Would change only the study's record: no trial has begun."
-    )
-    for folder in there:
+    """Print what would move to the trash."""
+    existing = [folder for folder in folders if folder.exists()]
+    if not existing:
+        OUT.print("Would change only the study's record: no trial has begun.")
+        return
+    OUT.print("Would move to the trash:")
+    for folder in existing:
         OUT.print(f"  {escape(os.path.relpath(folder))}", soft_wrap=True)
 
 
-def _print_moved(place: Path, elsewhere: Sequence[str]) -> None:
-    OUT.print(f"Moved to {escape(os.path.relpath(place))}/", soft_wrap=True)
-    restore = command("restore", place.name, *placed(place.parent.with_name("study")))
+def _print_moved(trash: Path, checkpoints: Sequence[str]) -> None:
+    """Print the new folder, how to restore it, and which checkpoints lie elsewhere."""
+    OUT.print(f"Moved to {escape(os.path.relpath(trash))}/", soft_wrap=True)
+    restore = command("restore", trash.name, *placed(trash.parent.with_name("study")))
     OUT.print(f"To restore: [bold]{escape(restore)}[/]", soft_wrap=True)
-    for address in elsewhere:
+    for address in checkpoints:
         OUT.print(f"Checkpoints at {escape(address)} stay.", soft_wrap=True)
     OUT.print(
         "Runs of dropped trials leave MLflow with the next sync; those of removed studies stay.",
@@ -118,16 +118,19 @@ def _print_moved(place: Path, elsewhere: Sequence[str]) -> None:
 
 
 def checkpoint_places(trials: Sequence[TrialFolder]) -> list[str]:
-    """``paths.checkpoints`` of the trials that have their checkpoints outside of their folders."""
-    configs = [unless_damaged(trial.config, None) for trial in trials]
-    return sorted(
-        {(config or {}).get("paths", {}).get("checkpoints") or "" for config in configs} - {""}
-    )
+    """``paths.checkpoints`` of the trials whose checkpoints lie outside of their folders."""
+    places: set[str] = set()
+    for trial in trials:
+        config = unless_damaged(trial.config, None) or {}
+        address = config.get("paths", {}).get("checkpoints")
+        if address:
+            places.add(address)
+    return sorted(places)
 
 
 @contextmanager
-def held(locks: Iterable[AbstractContextManager[None]]) -> Iterator[None]:
-    """Hold these locks. Raises RefusedError with everything that other processes hold."""
+def holding(locks: Iterable[AbstractContextManager[None]]) -> Iterator[None]:
+    """Hold these locks. Raises RefusedError with all locks that other processes hold."""
     problems: list[Problem] = []
     with ExitStack() as stack:
         for lock in locks:
@@ -146,79 +149,82 @@ def unsynced(study: Path) -> Iterator[None]:
     from tracking.mlflow.ledger import sync_lock  # loads what `--help` does not need
 
     try:
-        held = sync_lock(study).acquire(timeout=0)
+        lock = sync_lock(study).acquire(timeout=0)
     except Timeout:
-        found = f"{study.name} is being synced to MLflow by another process"
-        raise RefusedError([Problem("STUDY", found, "wait for it")]) from None
-    with held:
+        fault = f"{study.name} is being synced to MLflow by another process"
+        raise RefusedError([Problem("STUDY", fault, "wait for it")]) from None
+    with lock:
         yield
 
 
 def _drop(study: Path, names: Sequence[str], typed: Sequence[str]) -> Path:
-    """Move trials; returns their folder in the trash, with the former `study.json`. Raises
-    RefusedError.
+    """Move trials. Returns their folder in the trash, which also holds the former `study.json`.
 
-    The folders move first: if the process dies in between, the command can be repeated.
+    The folders move first: if the process dies in between, you can repeat the command. Raises
+    RefusedError.
     """
     refuse_half_renamed(study)
     with FileLock(study / ".locks" / "study"):
-        now = read_study(study)  # another process may have added trials
-        trials = _named(now, names)
-        place = new_folder(study)
-        left = _without(now, trials, typed)  # while all results are still there
-        note_dropped(place, now, trials)
+        recorded = read_study(study)  # another process may have added trials
+        trials = _named_trials(recorded, names)
+        trash = new_folder(study)
+        remaining = _without(recorded, trials, typed)  # while all results still exist
+        note_dropped(trash, recorded, trials)
         for trial in trials:
-            if (path := now.trial_folder(trial).path).exists():
-                path.rename(place / path.name)
-        write_study(left)
-    return place
+            path = recorded.trial_folder(trial).path
+            if path.exists():
+                path.rename(trash / path.name)
+        write_study(remaining)
+    return trash
 
 
-def _named(study: Study, names: Sequence[str]) -> list[StudyTrial]:
-    """The trials that the names mean, in the order of the table. Raises RefusedError with every
-    problem."""
+def _named_trials(study: Study, names: Sequence[str]) -> list[StudyTrial]:
+    """The trials that the names mean, in the order of the table.
+
+    Raises RefusedError with every problem.
+    """
     allowed = f"must be one of them, or a trial such as {study.trials[-1].name}"
     problems = [
-        unknown("ROW", name, study, "rows", allowed)
+        unknown_name("ROW", name, study, "rows", allowed)
         for name in dict.fromkeys(names)
-        if not part(study, name, name)
+        if trials_of(study, name, name) is None
     ]
     trials = [trial for trial in study.trials if trial.row in names or trial.name in names]
-    problems += [*_left_without_base(study, trials), *_left_without_weights(study, trials)]
+    problems += [*_missing_base(study, trials), *_missing_weights(study, trials)]
     if problems:
         raise RefusedError(problems)
     return trials
 
 
-def _left_without_base(study: Study, trials: list[StudyTrial]) -> Iterator[Problem]:
-    """A problem if nothing would be left, or only rows that cannot be compared with base."""
-    left = [trial.row for trial in study.trials if trial not in trials]
-    if trials and not left:
-        whole = command("rm", study.name, *placed(study.folder))
-        yield Problem("ROW", f"names every trial of {study.name}", f"`{whole}` removes it")
-    elif any(trial.row == BASE for trial in trials) and BASE not in left:
-        found = f"is base, with which {', '.join(dict.fromkeys(left))} are compared"
-        yield Problem("ROW", found, "drop the other rows first")
+def _missing_base(study: Study, dropped: list[StudyTrial]) -> Iterator[Problem]:
+    """A problem if no trial would remain, or rows without the base to compare them with."""
+    remaining_rows = list(
+        dict.fromkeys(trial.row for trial in study.trials if trial not in dropped)
+    )
+    if dropped and not remaining_rows:
+        rm_command = command("rm", study.name, *placed(study.folder))
+        yield Problem("ROW", f"names every trial of {study.name}", f"`{rm_command}` removes it")
+    elif any(trial.row == BASE for trial in dropped) and BASE not in remaining_rows:
+        fault = f"is base, with which {', '.join(remaining_rows)} are compared"
+        yield Problem("ROW", fault, "drop the other rows first")
 
 
-def _left_without_weights(study: Study, trials: list[StudyTrial]) -> Iterator[Problem]:
-    """A problem for each trial whose weights others score that would be left."""
-    left = [trial for trial in study.trials if trial not in trials]
-    for host in trials:
-        users = [trial.name for trial in left if trial.weights == host.name]
+def _missing_weights(study: Study, dropped: list[StudyTrial]) -> Iterator[Problem]:
+    """A problem for each dropped trial whose weights a remaining trial scores."""
+    remaining = [trial for trial in study.trials if trial not in dropped]
+    for host in dropped:
+        users = [trial.name for trial in remaining if trial.weights == host.name]
         if users:
-            yield Problem(
-                host.name, f"has the weights that {', '.join(users)} score", "drop those first"
-            )
+            fault = f"has the weights that {', '.join(users)} score"
+            yield Problem(host.name, fault, "drop those first")
 
 
 def _without(study: Study, dropped: Sequence[StudyTrial], typed: Sequence[str]) -> Study:
-    """The study's record without these trials, and without rows and seeds that no other trial
-    has."""
+    """The study's record without these trials, and their rows and seeds if no trial is left."""
     trials = tuple(trial for trial in study.trials if trial not in dropped)
     rows = {trial.row for trial in trials}
     seeds = {trial.seed for trial in trials}
-    asked = {
+    request = {
         "ts": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": shell_line(shown_words(typed)),
         "dropped": [trial.name for trial in dropped],
@@ -230,38 +236,38 @@ def _without(study: Study, dropped: Sequence[StudyTrial], typed: Sequence[str]) 
         rows=tuple(row for row in study.rows if row["row"] in rows),
         seeds=tuple(seed for seed in study.seeds if seed in seeds),
         cells={row: cells for row, cells in study.cells.items() if row in rows},
-        asked=(*study.asked, asked),
+        asked=(*study.asked, request),
     )
 
 
 def _studies(runs: Path, names: Sequence[str]) -> list[Path]:
-    """The folders of studies by name, or by path as a shell completes it. Raises RefusedError with
-    all other names."""
-    known = study_names(runs)
-    meant = {name: _plain(runs, name) for name in names}
-    problems = [
-        Problem(
-            "STUDY",
-            f'is "{name}", but {runs} has no such study',
-            studies_there(runs),
-            nearest(name, known),
-        )
-        for name, study in meant.items()
-        if study not in known
-    ]
+    """The folders of studies by name, or by path as a shell completes it.
+
+    Raises RefusedError with all unknown names.
+    """
+    recorded = study_names(runs)
+    problems: list[Problem] = []
+    folders: dict[Path, None] = {}
+    for name in dict.fromkeys(names):
+        study = _study_name(runs, name)
+        folders[runs / study] = None
+        if study not in recorded:
+            fault = f'is "{name}", but {runs} has no such study'
+            suggestion = nearest(name, recorded)
+            problems.append(Problem("STUDY", fault, studies_there(runs), suggestion))
     if problems:
         raise RefusedError(problems)
-    return [runs / study for study in dict.fromkeys(meant.values())]
+    return list(folders)
 
 
-def _plain(runs: Path, name: str) -> str:
-    """The study's name, also of a path such as `runs/multi30k-half/`."""
+def _study_name(runs: Path, name: str) -> str:
+    """The study's name; ``name`` may be a path such as `runs/multi30k-half/`."""
     path = Path(name).absolute()
     return path.name if "/" in name and path.parent.resolve() == runs.resolve() else name
 
 
 def trials_below(study: Path) -> list[TrialFolder]:
-    """Every folder of a study that may be a trial's, also if `study.json` is damaged."""
+    """Every folder of a study that may hold a trial, even if `study.json` is damaged."""
     return [
         TrialFolder(path, ANY)
         for path in sorted(study.iterdir())

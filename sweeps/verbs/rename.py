@@ -16,7 +16,7 @@ from sweeps.planning.studies.study_overrides import PLACES, by_name, chosen
 from sweeps.planning.studies.trial_lock import trial_lock
 from sweeps.problems import Problem, RefusedError, nearest
 from sweeps.verbs.command import guarded, names_and_overrides
-from sweeps.verbs.remove import checkpoint_places, held, trials_below, unsynced
+from sweeps.verbs.remove import checkpoint_places, holding, trials_below, unsynced
 from tracking.study import Study
 from tracking.trial import TrialFolder
 
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 Names = Annotated[
     list[str],
     typer.Argument(
-        metavar="STUDY [ROW] NEW [KEY=VALUE …]", help="The study, its row if that is renamed."
+        metavar="STUDY [ROW] NEW [KEY=VALUE …]",
+        help="The study, the row if you rename one, and the new name.",
     ),
 ]
 SHAPE = "type `allelse rename STUDY NEW`, or `allelse rename STUDY ROW NEW`"
@@ -34,69 +35,70 @@ SHAPE = "type `allelse rename STUDY NEW`, or `allelse rename STUDY ROW NEW`"
 
 @guarded
 def rename(arguments: Names) -> None:
-    """Give a study, or a row of it, another name: its folders, its record and its runs in
-    MLflow."""
-    from sweeps.planning.studies.named_study import (
-        settings_to_read,  # imports Hydra, which `--help` does not need
-    )
+    """Rename a study or a row: its folders, its record and its runs in MLflow."""
+    # Imports Hydra, which `--help` does not need.
+    from sweeps.planning.studies.named_study import settings_to_read
 
     names, overrides = names_and_overrides(arguments)
     if len(names) not in (2, 3):
         raise RefusedError([Problem("NEW", f"is missing: {len(names)} names are given", SHAPE)])
     settings = settings_to_read(overrides)
     study = _study(names[0], Path(settings.paths.runs))
-    typed = ["allelse", "rename", *arguments]
     row = names[1] if len(names) == 3 else None
-    renamed = _renamed(study, row, names[-1], typed)
-    OUT.print(f"Renamed {escape(row or study.name)} to {escape(names[-1])}", soft_wrap=True)
+    new_name = names[-1]
+    renamed = _renamed(study, row, new_name, ["allelse", "rename", *arguments])
+    OUT.print(f"Renamed {escape(row or study.name)} to {escape(new_name)}", soft_wrap=True)
     settings = replace(settings, sweep=replace(settings.sweep, name=renamed.name))
-    words = [by_name(renamed.folder), *chosen(overrides, PLACES)]
-    return next_verb("table" if _sent(renamed, settings) else "sync", words)
+    is_sent = _send_names(renamed, settings)
+    next_verb("table" if is_sent else "sync", [by_name(renamed.folder), *chosen(overrides, PLACES)])
 
 
 def _study(name: str, runs: Path) -> Study:
-    study = known_study(runs / name) if name in study_names(runs) else None
+    """The study of this name. Raises RefusedError with the nearest one."""
+    names = study_names(runs)
+    study = known_study(runs / name) if name in names else None
     if study is None:
-        found = f'is "{name}", but {runs} has no such study'
-        near = nearest(name, study_names(runs))
-        raise RefusedError([Problem("STUDY", found, studies_there(runs), near)])
+        fault = f'is "{name}", but {runs} has no such study'
+        raise RefusedError([Problem("STUDY", fault, studies_there(runs), nearest(name, names))])
     return study
 
 
 def _renamed(study: Study, row: str | None, new: str, typed: Sequence[str]) -> Study:
-    """Under the locks of all its trials. Raises RefusedError."""
+    """The study after the row, or the study itself, got its new name. Raises RefusedError.
+
+    The locks of all its trials are held meanwhile.
+    """
     folders = _folders(study, row, new)
-    problems = [*(study_problems(study, new) if row is None else row_problems(study, row, new))]
-    problems += _stored_elsewhere(folders)
+    name_problems = study_problems(study, new) if row is None else row_problems(study, row, new)
+    problems = [*name_problems, *_stored_elsewhere(folders)]
     if problems:
         raise RefusedError(problems)
-    with held([unsynced(study.folder), *map(trial_lock, folders)]):
+    with holding([unsynced(study.folder), *map(trial_lock, folders)]):
         if row is None:
             return rename_study(study.folder, new, typed)
         return rename_row(study.folder, row, new, typed)
 
 
 def _folders(study: Study, row: str | None, new: str) -> list[TrialFolder]:
-    """Those that move, also under their new names."""
+    """The folders that move, under their old and their new names."""
     if row is None:
         return trials_below(study.folder)
     moving = [trial for trial in study.trials if trial.row == row]
-    there = [replace(trial, row=new) for trial in moving]
-    return [study.trial_folder(trial) for trial in (*moving, *there)]
+    moved = [replace(trial, row=new) for trial in moving]
+    return [study.trial_folder(trial) for trial in (*moving, *moved)]
 
 
 def _stored_elsewhere(folders: Sequence[TrialFolder]) -> list[Problem]:
-    """Checkpoints outside of the study lie below its name and the trial's."""
+    """Problems with checkpoints outside of the study: their folders keep the old names."""
     allowed = "such checkpoints cannot move: keep the name"
     return [
-        Problem("paths.checkpoints", f"is {place}, where trials lie by their names", allowed)
-        for place in checkpoint_places(folders)
+        Problem("paths.checkpoints", f"is {address}, where trials lie by their names", allowed)
+        for address in checkpoint_places(folders)
     ]
 
 
-def _sent(study: Study, settings: "Settings") -> bool:
-    """Give the runs in MLflow their new names; False if that is left to `sync`. Without runs there
-    is nothing to do."""
+def _send_names(study: Study, settings: "Settings") -> bool:
+    """Give the runs in MLflow, if any, their new names. Returns False if `sync` has to do it."""
     from sweeps.planning.study_rows.todays_words import with_todays_words
     from sweeps.verbs.ui import send
     from tracking.mlflow.ledger import SYNC_FILE

@@ -1,5 +1,4 @@
-"""``restore`` lists what the trash holds, and brings studies, rows and trials back. It overwrites
-nothing."""
+"""The verb ``restore`` lists the trash, and brings studies, rows and trials back from it."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,40 +26,42 @@ Names = Annotated[
 
 @guarded
 def restore(arguments: Names = None) -> None:
-    """Bring back what `drop` and `rm` have removed. Without names, list what the trash holds."""
-    from sweeps.planning.studies.named_study import (
-        settings_to_read,  # imports Hydra, which `--help` does not need
-    )
+    """Bring back what `drop` and `rm` moved to the trash. Without names, list the trash."""
+    # Imports Hydra, which `--help` does not need.
+    from sweeps.planning.studies.named_study import settings_to_read
 
     names, overrides = names_and_overrides(arguments or [])
     items = trashed(Path(settings_to_read(overrides).paths.runs))
     if not names:
         _list(items)
-        return None
-    wanted = [_meant(name, items) for name in dict.fromkeys(names)]
-    problems = [each for each in wanted if isinstance(each, Problem)]
+        return
+    typed = ["allelse", "restore", *(arguments or ())]
+    restored = [_restore(item, trials, typed) for item, trials in _named_items(names, items)]
+    next_verb("table", [by_name(restored[-1]), *chosen(overrides, PLACES)])
+
+
+def _named_items(names: Sequence[str], items: Sequence[Trashed]) -> list[tuple[Trashed, list[str]]]:
+    """The folders of the trash that the names mean, each with its named trials.
+
+    Raises RefusedError.
+    """
+    problems: list[Problem] = []
+    trials_of_item: dict[Path, tuple[Trashed, list[str]]] = {}
+    for name in dict.fromkeys(names):
+        match = _named_item(name, items)
+        if isinstance(match, Problem):
+            problems.append(match)
+            continue
+        item, trials = match
+        _, all_trials = trials_of_item.setdefault(item.folder, (item, []))
+        all_trials += [trial for trial in trials if trial not in all_trials]
     if problems:
         raise RefusedError(problems)
-    typed = ["allelse", "restore", *(arguments or ())]
-    studies = [_restored(item, trials, typed) for item, trials in _by_item(wanted)]
-    return next_verb("table", [by_name(studies[-1]), *chosen(overrides, PLACES)])
-
-
-def _by_item(
-    wanted: Sequence[tuple[Trashed, Sequence[str]] | Problem],
-) -> list[tuple[Trashed, Sequence[str]]]:
-    """Each folder of the trash once, with all its trials that are meant."""
-    trials_of: dict[Path, tuple[Trashed, list[str]]] = {}
-    for each in wanted:
-        if isinstance(each, Problem):
-            continue
-        item, trials = each
-        known = trials_of.setdefault(item.folder, (item, []))[1]
-        known += [trial for trial in trials if trial not in known]
-    return list(trials_of.values())
+    return list(trials_of_item.values())
 
 
 def _list(items: Sequence[Trashed]) -> None:
+    """Print the trash as a table."""
     if not items:
         OUT.print("The trash is empty.")
         return
@@ -74,8 +75,9 @@ def _list(items: Sequence[Trashed]) -> None:
 
 
 def _moment(item: Trashed) -> str:
-    """Such as 2030-01-31 12:00:00, from the name of its folder."""
-    day, _, clock = item.name.partition("Z-")[0].partition("T")
+    """When it was removed, such as 2030-01-31 12:00:00, from the name of its folder."""
+    moment, _, _ = item.name.partition("Z-")
+    day, _, clock = moment.partition("T")
     return f"{day[:4]}-{day[4:6]}-{day[6:]} {clock[:2]}:{clock[2:4]}:{clock[4:6]}"
 
 
@@ -83,42 +85,43 @@ def _contents(item: Trashed) -> str:
     return "the whole study" if item.trials is None else some_of(item.trials)
 
 
-def _meant(name: str, items: Sequence[Trashed]) -> tuple[Trashed, Sequence[str]] | Problem:
-    """The folder of the trash that the name means, and those of its trials; or why there is no such
-    one."""
-    study, _, inner = name.rpartition("/")
-    matches = [(item, _matching(item, study, inner)) for item in items]
-    places = [(item, trials) for item, trials in matches if trials is not None]
-    if len(places) == 1:
-        return places[0]
-    if places:
-        folders = ", ".join(item.name for item, _ in places)
-        found = f'is "{name}", which the trash has {len(places)} times'
-        return Problem("NAME", found, f"must be one of {folders}")
-    there: dict[str, None] = {}
+def _named_item(name: str, items: Sequence[Trashed]) -> tuple[Trashed, Sequence[str]] | Problem:
+    """The one folder of the trash that the name means, with its trials; or why there is none."""
+    study, _, inner_name = name.rpartition("/")
+    matches: list[tuple[Trashed, Sequence[str]]] = []
     for item in items:
-        there |= dict.fromkeys([item.study, *(item.trials or ()), *item.rows()])
-    allowed = f"the trash has {some_of(list(there))}" if there else "the trash is empty"
-    return Problem(
-        "NAME", f'is "{name}", which is not in the trash', allowed, nearest(inner, there)
-    )
+        trials = _named_trials(item, study, inner_name)
+        if trials is not None:
+            matches.append((item, trials))
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        folders = ", ".join(item.name for item, _ in matches)
+        fault = f'is "{name}", which the trash has {len(matches)} times'
+        return Problem("NAME", fault, f"must be one of {folders}")
+    names: dict[str, None] = {}
+    for item in items:
+        names |= dict.fromkeys([item.study, *(item.trials or ()), *item.rows()])
+    contents = f"the trash has {some_of(list(names))}" if names else "the trash is empty"
+    fault = f'is "{name}", which is not in the trash'
+    return Problem("NAME", fault, contents, nearest(inner_name, names))
 
 
-def _matching(item: Trashed, study: str, inner: str) -> Sequence[str] | None:
-    """The trials of the item that the name means: [] for a whole study; None if it means none of
-    it."""
+def _named_trials(item: Trashed, study: str, inner_name: str) -> Sequence[str] | None:
+    """The item's trials of this name: [] for a whole study, None if there are none."""
     if study and study != item.study:
         return None
-    if inner == item.name:
+    if inner_name == item.name:
         return item.trials or []
     if item.trials is None:
-        return [] if inner == item.study else None
-    rows = {trial.name: trial.row for trial in item.record_of(item.trials)}
-    return [trial for trial in item.trials if inner in (trial, rows.get(trial))] or None
+        return [] if inner_name == item.study else None
+    row_of_trial = {trial.name: trial.row for trial in item.record_of(item.trials)}
+    trials = [trial for trial in item.trials if inner_name in (trial, row_of_trial.get(trial))]
+    return trials or None
 
 
-def _restored(item: Trashed, trials: Sequence[str], typed: Sequence[str]) -> Path:
-    """Restore it, say so, and return the study's folder. Raises RefusedError."""
+def _restore(item: Trashed, trials: Sequence[str], typed: Sequence[str]) -> Path:
+    """Restore the item, print so, and return the study's folder. Raises RefusedError."""
     if item.trials is None:
         study = restore_study(item)
         words = item.study

@@ -1,4 +1,4 @@
-"""The verbs of the MLflow store: ``sync`` sends to it, ``ui`` serves its pages until Ctrl-C."""
+"""The verbs for MLflow: ``sync`` sends a study there, ``ui`` serves its pages until Ctrl-C."""
 
 import os
 import signal
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sweeps.config.settings import Settings
 
 SERVERS = ("http://", "https://")
-LOOK_S = 1.0  # between two looks at whether the server has ended
+LOOK_S = 1.0  # seconds to wait for the server's answer before looking whether it has ended
 
 
 @guarded
@@ -34,8 +34,7 @@ def sync(
         bool, typer.Option("--again", help="Send the whole study again, as new runs.")
     ] = False,
 ) -> int:
-    """Sync a study's journals to MLflow once: to the store of `tracking.uri`, or else to the
-    study's last one."""
+    """Send a study's journals to MLflow: to tracking.uri, or to the study's last store."""
     refuse_without_extra()
     study, settings = writable(*taken_study(overrides))
     if again:
@@ -44,7 +43,7 @@ def sync(
 
 
 def send(study: Study, settings: "Settings") -> int:
-    """Sync the study once. Returns the exit code. Raises RefusedError."""
+    """Sync the study once, in its own process. Returns its exit code. Raises RefusedError."""
     refuse_without_extra()
     from sweeps.planning.study_rows.todays_words import record_words
     from sweeps.running.syncer import sync_command, sync_environment
@@ -57,7 +56,7 @@ def send(study: Study, settings: "Settings") -> int:
 @guarded
 def ui(
     overrides: OverrideList = None,
-    port: Annotated[int, typer.Option(help="Preferred port.")] = 5000,
+    port: Annotated[int, typer.Option(help="Use this port if it is free.")] = 5000,
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")
     ] = True,
@@ -77,26 +76,27 @@ def ui(
     port = free_port(port)
     server = f"http://127.0.0.1:{port}"
 
-    def opened() -> None:
+    def open_page() -> None:
         page = _print_pages(server, uri, study)
         OUT.print("Press Ctrl-C to stop the server.")
         if shows_page:
             webbrowser.open(page)
 
-    return _serve(runs, uri, port, server, opened)
+    return _serve(runs, uri, port, server, open_page)
 
 
 def _print_pages(server: str, uri: str, study: Study | None) -> str:
-    """Print the links to what there is to see; returns the best one to open."""
+    """Print the links to all pages. Returns the best one to open."""
     pages = _pages(server, uri, study)
-    for words, link in pages:
-        OUT.print(f"{escape(words)}: [bold]{escape(link)}[/]", soft_wrap=True, highlight=False)
-    return pages[0][1]
+    for title, link in pages:
+        OUT.print(f"{escape(title)}: [bold]{escape(link)}[/]", soft_wrap=True, highlight=False)
+    _, best_link = pages[0]
+    return best_link
 
 
 def _to_serve(overrides: list[str] | None) -> tuple[Path, Study | None, str]:
-    """The folder of studies, the study to open, and the store of ``tracking.uri`` or else the
-    study's last one.
+    """The folder of studies, the study to open, and its store: that of ``tracking.uri``, or by
+    default the study's last one.
 
     Raises RefusedError.
     """
@@ -108,10 +108,8 @@ def _to_serve(overrides: list[str] | None) -> tuple[Path, Study | None, str]:
     uri = settings.tracking.uri or default_uri(runs)
     try:
         study, settings = writable(*taken_study(overrides))
-    except (
-        RefusedError
-    ):  # no study, or none that can be read: the runs of others may still be in the default store
-        pass
+    except RefusedError:
+        pass  # no readable study, but the default store may hold the runs of others
     else:
         runs = Path(settings.paths.runs)
         uri = _store_of(study, settings.tracking.uri)
@@ -120,20 +118,18 @@ def _to_serve(overrides: list[str] | None) -> tuple[Path, Study | None, str]:
     return runs, study, uri
 
 
-def _store_of(study: Study, given: str | None) -> str:
-    """The address given; without one, that of the study's last tracker. Raises RefusedError.
+def _store_of(study: Study, typed: str | None) -> str:
+    """The typed address, or by default that of the study's last store. Raises RefusedError.
 
-    The recorded address has no password. Without one, a database cannot be reached, and a server
-    may refuse.
+    The recorded address has no password: a database needs one, and a server may.
     """
     from tracking.mlflow.ledger import current_store
 
-    uri = given or current_store(study.folder)
-    if given is None and not uri.startswith((*SERVERS, "sqlite:")):
-        found = f"is missing, and {study.name} is tracked at {uri}"
-        raise RefusedError(
-            [Problem("tracking.uri", found, "type that address, with its user and password")]
-        )
+    uri = typed or current_store(study.folder)
+    if typed is None and not uri.startswith((*SERVERS, "sqlite:")):
+        fault = f"is missing, and {study.name} is tracked at {uri}"
+        fix = "type that address, with its user and password"
+        raise RefusedError([Problem("tracking.uri", fault, fix)])
     return uri
 
 
@@ -141,61 +137,60 @@ def _refuse_missing(runs: Path) -> None:
     """Raises RefusedError if the default store cannot be served."""
     from tracking.mlflow.database import follow_move
 
-    if not (runs / "mlflow.db").exists():
+    database = runs / "mlflow.db"
+    if not database.exists():
         allowed = "the first run creates the database; start one with `allelse sweep`"
         raise RefusedError([Problem("paths.runs", f"is {runs}, which has no mlflow.db", allowed)])
     try:
         follow_move(runs)
     except sqlite3.Error as error:
-        found = f"has {runs / 'mlflow.db'}, which cannot be used: {error}"
-        raise RefusedError(
-            [Problem("paths.runs", found, "must be a database that can be written to")]
-        ) from None
+        fault = f"has {database}, which cannot be used: {error}"
+        allowed = "must be a database that can be written to"
+        raise RefusedError([Problem("paths.runs", fault, allowed)]) from None
 
 
 def _pages(server: str, uri: str, study: Study | None) -> list[tuple[str, str]]:
-    """What there is to see on the server: words, and a link. The first one is the best to open."""
+    """The pages on the server: their titles and links. The first one is the best to open."""
     from tracking.mlflow.ledger import experiment_of
-    from tracking.mlflow.pages import page_address
+    from tracking.mlflow.view import page_address
 
     everything = ("All of MLflow", server)
     experiment = None if study is None else experiment_of(study.folder, uri)
     if study is None or experiment is None or not _has_runs(study.folder, uri):
         return [everything]
-    kinds = {"as a table": "", "with charts": "CHART", "texts side by side": "ARTIFACT"}
-    of_study = {
-        words: page_address(server, experiment, study.mark, mode) for words, mode in kinds.items()
-    }
-    return [
-        *((f"{study.name} {words}", address) for words, address in of_study.items()),
-        everything,
+    modes = {"as a table": "", "with charts": "CHART", "texts side by side": "ARTIFACT"}
+    study_pages = [
+        (f"{study.name} {words}", page_address(server, experiment, study.mark, mode))
+        for words, mode in modes.items()
     ]
+    return [*study_pages, everything]
 
 
 def _has_runs(study: Path, uri: str) -> bool:
-    """False for a study that was copied without its store: the default one here may have others
-    under its numbers."""
+    """Whether the store has the study's runs. A copied study may lack its store, and its numbers
+    may mean other runs here."""
     from tracking.mlflow.database import has_run
     from tracking.mlflow.ledger import study_run
 
-    known = study_run(study, uri)
-    return known is not None and (
-        uri != default_uri(study.parent) or has_run(study.parent, known.run)
-    )
+    recorded = study_run(study, uri)
+    if recorded is None:
+        return False
+    return uri != default_uri(study.parent) or has_run(study.parent, recorded.run)
 
 
 def _has_screen() -> bool:
-    """Whether a browser can show a page here: on a screen, not in a terminal or over SSH."""
+    """Whether a browser can show a page here, which needs a screen: not over SSH."""
     if sys.platform in ("darwin", "win32"):
         return "SSH_CONNECTION" not in os.environ
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
-def _serve(runs: Path, uri: str, port: int, server: str, opened: Callable[[], None]) -> int:
-    """Run MLflow's server until Ctrl-C, which is its normal end. ``opened`` is called once it
-    answers.
+def _serve(runs: Path, uri: str, port: int, server: str, open_page: Callable[[], None]) -> int:
+    """Run MLflow's server until Ctrl-C, and call ``open_page`` once it answers. Returns the exit
+    code.
 
-    A separate session shields it from Ctrl-C: SIGTERM ends it without a traceback.
+    The server has a session of its own, so that Ctrl-C does not reach it: SIGTERM ends it without
+    a traceback.
     """
     from tracking.mlflow.database import answers, ui_command, ui_environment
 
@@ -211,7 +206,7 @@ def _serve(runs: Path, uri: str, port: int, server: str, opened: Callable[[], No
     try:
         while process.poll() is None:
             if answers(server, LOOK_S):
-                opened()
+                open_page()
                 break
         return process.wait()
     except KeyboardInterrupt:

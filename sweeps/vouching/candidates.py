@@ -12,9 +12,8 @@ from sweeps.planning.planned_trial import PlannedTrial
 from sweeps.planning.source_trial import Source
 from sweeps.problems import Problem, RefusedError, nearest
 from sweeps.worker.user_code.environment import variables
-from tracking.code import Code
+from tracking.code import Code, SameCode
 from tracking.provenance import DISTRIBUTION, Provenance, cpu_model, own_files, own_version
-from tracking.same_code import SameCode
 from tracking.statistics.unlike_trials import NOT_SET, WORKERS
 from tracking.study import Study
 

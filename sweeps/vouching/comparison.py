@@ -6,7 +6,7 @@ from typing import Any
 
 from sweeps.planning.source_trial import Source, all_checkpoints
 from sweeps.worker.checkpoint_files import Manifest
-from tracking.journal import JournalLine
+from tracking.json_lines.journal import JournalLine
 from tracking.trial import TrialFolder
 
 TIMING_PARTS = ("system/", "per_s", "seconds", "memory", "speed", "tflops", "mfu")

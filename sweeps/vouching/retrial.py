@@ -12,7 +12,7 @@ from rich.console import Console
 from sweeps.config.settings import Paths, Settings, Tracking
 from sweeps.planning.plan import Plan
 from sweeps.planning.planned_trial import PlannedTrial
-from sweeps.running.stopping import Interrupted
+from sweeps.processes.interruption import Interrupted
 from sweeps.vouching.candidates import Candidate
 from tracking.attempts import has_ended, own_process
 from tracking.code import Code

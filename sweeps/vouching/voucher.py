@@ -15,9 +15,8 @@ from sweeps.problems import Problem, RefusedError
 from sweeps.vouching.candidates import Candidate, chosen_candidate, differences, versions_of
 from sweeps.vouching.comparison import first_difference, have_same_scores, have_same_weights
 from sweeps.vouching.retrial import retrial_folder, retrial_of, run_retrial
-from tracking.code import Code, write_code
+from tracking.code import KINDS, SCORES, Code, write_code
 from tracking.provenance import Provenance, scored_by, trained_by
-from tracking.same_code import KINDS, SCORES
 from tracking.study import Study, read_study, write_study
 from tracking.trial import TrialFolder
 from tracking.words import time

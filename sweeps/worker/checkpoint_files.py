@@ -25,6 +25,7 @@ from sweeps.processes.storage import alive, own_temporary, unless_in_use
 from sweeps.processes.times import PLACE_ANSWER_S
 from sweeps.task import Keep, Saved, Task
 from sweeps.worker.events import Report
+from tracking.files import sync_folder
 
 MANIFEST = "manifest.json"
 TEMPORARY = ".part"  # suffix of a file that is being written
@@ -258,15 +259,7 @@ class CheckpointFiles:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-        _sync_folder(temporary.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)  # without it, a power cut may lose the new name
-    finally:
-        os.close(descriptor)
+        sync_folder(temporary.parent)
 
 
 def described(parts: Mapping[str, bytes]) -> dict[str, tuple[int, str]]:

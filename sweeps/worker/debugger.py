@@ -9,7 +9,7 @@ from pdb import Pdb
 from types import FrameType
 from typing import Any
 
-from tracking.words import quoted, shell_line
+from tracking.shell import quoted, shell_line
 
 DEBUGGER = "bdb"
 """The module of the standard library on which pdb, ipdb and others are built."""

@@ -13,7 +13,7 @@ from place import Place
 from sweeps.config.schema import Schema
 from sweeps.config.tasks import load_task
 from sweeps.planning.continuation import plan_sweep
-from sweeps.verbs.run import TEMPLATE
+from sweeps.verbs.setup import TEMPLATE
 
 TASKS = {
     "translation": [

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from place import STUDY, TOY, Place
 
-from tracking.files import Lines, replace_last_line
+from tracking.json_lines.lines import Lines, replace_last_line
 
 ONCE = '        trial.report(step, {"train/loss": done})\n'
 TWICE = """\

@@ -53,7 +53,7 @@ def test_evaluate_lists_no_score_of_other_code_without_a_word(edited: Place) -> 
     edited.must("again", *BASE)
     line, said = evaluated(edited)
     assert (line["score"], line["now"]) == (10.0, False)
-    assert "toy/base-s1: its scores on test are of other code than its training" in said
+    assert "toy/base-s1: its scores on test are not from the code that trained it" in said
 
 
 def test_a_key_that_the_code_of_the_trial_lacks_is_refused(edited: Place) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tracking import log
+from tracking.activity import log
 
 
 def test_a_followed_log_gives_every_line_once_although_it_is_bounded(

@@ -9,7 +9,7 @@ import pytest
 from faulty_stores import mlflow_server
 from studies_on_disk import DECODE, begin, finish, make_study, opened, send
 
-from tracking.mlflow.pages import page_address
+from tracking.mlflow.view import page_address
 from tracking.study import Study
 
 CHROMIUM = Path("/usr/bin/chromium")

@@ -13,7 +13,8 @@ import pytest
 from other_tasks import digits
 from studies_on_disk import Store, begin, history, make_study, only_run, report, runs_of, send
 
-from tracking.attempts import Runner, announce, own_process, withdraw
+from tracking.activity.runners import Runner, announce, withdraw
+from tracking.attempts import own_process
 from tracking.mlflow.ledger import lag
 from tracking.study import Study, write_study
 

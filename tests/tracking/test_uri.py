@@ -86,6 +86,7 @@ SHOWN = {
     "https://host/back#access_token=secret": f"https://host/back#access_token={MASK}",
     "https://host/x?to=postgresql%3A%2F%2Fme%3Asecret%40db&a=b": f"https://host/x?to={MASK}&a=b",
     "https://host/x?with=UID%253Dme%253BPWD%253Dsecret": f"https://host/x?with={MASK}",
+    "https://host/x?with=id%3A1%3Bsig%3Dsecret": f"https://host/x?with={MASK}",
     **{
         f"https://host/x?{name}=abc%2Fdef": f"https://host/x?{name}={MASK}"
         for name in ("sig", "X-Amz-Signature")

@@ -1,1 +1,1 @@
-"""MLflow: a process carries each study's journals there, and describes its runs; nothing that trains calls MLflow."""
+"""MLflow: a process of its own sends each study's journals, so that no training calls MLflow."""

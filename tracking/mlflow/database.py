@@ -1,7 +1,7 @@
 """The default store's database, `<paths.runs>/mlflow.db`, and the server that shows its pages.
 
-The database holds absolute addresses of artifacts, and may be moved. Nothing here imports MLflow,
-which takes three seconds.
+The database holds absolute addresses of artifacts, and you may move it. Nothing here imports
+MLflow, which takes three seconds.
 """
 
 import os
@@ -16,7 +16,7 @@ from urllib.request import urlopen
 
 from tracking.uri import artifact_folder
 
-ARTIFACTS = "/mlflow-artifacts"  # how their addresses end
+ARTIFACTS = "/mlflow-artifacts"  # the end of their addresses
 ADDRESSES = (
     ("experiments", "artifact_location"),
     ("runs", "artifact_uri"),
@@ -33,14 +33,16 @@ def follow_move(runs: Path) -> None:
     Raises sqlite3.Error if the database cannot be read or written.
     """
     path = runs / "mlflow.db"
-    now = artifact_folder(runs)
     if not path.exists():
         return
+    artifacts = artifact_folder(runs)
     with closing(_open(path, "rw")) as database, database:
-        present = [each for each in ADDRESSES if _has(database, *each)]
-        for former in _former_artifacts(database, now) if ADDRESSES[0] in present else ():
-            for table, column in present:
-                _replace_start(database, table, column, former, now.as_uri())
+        columns = [address for address in ADDRESSES if _has(database, *address)]
+        if ADDRESSES[0] not in columns:
+            return
+        for former in _former_artifacts(database, artifacts):
+            for table, column in columns:
+                _replace_start(database, table, column, former, artifacts.as_uri())
 
 
 def _open(path: Path, mode: str) -> sqlite3.Connection:
@@ -53,72 +55,71 @@ def _has(database: sqlite3.Connection, table: str, column: str) -> bool:
 
 
 def has_run(runs: Path, run: str) -> bool:
-    """Whether the default store has the run: a study that was copied without its store names one of
-    another store.
+    """Whether the default store has the run. A study that was copied without its store names a run
+    of that store.
 
     Raises sqlite3.Error if the database cannot be read.
     """
     with closing(_open(runs / "mlflow.db", "ro")) as database:
-        wanted = "SELECT 1 FROM runs WHERE run_uuid = ?"
-        return (
-            _has(database, "runs", "run_uuid")
-            and database.execute(wanted, (run,)).fetchone() is not None
-        )
+        if not _has(database, "runs", "run_uuid"):
+            return False
+        rows = database.execute("SELECT 1 FROM runs WHERE run_uuid = ?", (run,))
+        return rows.fetchone() is not None
 
 
-def _former_artifacts(database: sqlite3.Connection, now: Path) -> list[str]:
-    """The addresses of earlier artifact folders. One that was left behind, and still exists, stays
-    in use."""
-    found = database.execute("SELECT DISTINCT artifact_location FROM experiments").fetchall()
-    places = [
-        place
-        for (place,) in found
-        if place and place.startswith("file://") and place.endswith(ARTIFACTS)
-    ]
-    there = {place for place in places if Path(unquote(urlsplit(place).path)).exists()}
-    return [
-        place for place in places if place != now.as_uri() and (now.exists() or place not in there)
-    ]
+def _former_artifacts(database: sqlite3.Connection, artifacts: Path) -> list[str]:
+    """The addresses of earlier artifact folders. A folder that still exists stays in use while the
+    new one does not exist."""
+    rows = database.execute("SELECT DISTINCT artifact_location FROM experiments").fetchall()
+    former = []
+    for (address,) in rows:
+        if not address or not address.startswith("file://") or not address.endswith(ARTIFACTS):
+            continue
+        is_unused = artifacts.exists() or not Path(unquote(urlsplit(address).path)).exists()
+        if address != artifacts.as_uri() and is_unused:
+            former.append(address)
+    return former
 
 
 def _replace_start(
-    database: sqlite3.Connection, table: str, column: str, former: str, now: str
+    database: sqlite3.Connection, table: str, column: str, former: str, current: str
 ) -> None:
     """Replace the folder ``former`` at the start of each address in the column."""
     database.execute(
         f"UPDATE {table} SET {column} = ? || substr({column}, ?)"  # names from ADDRESSES
         f" WHERE {column} = ? OR substr({column}, 1, ?) = ?",
-        (now, len(former) + 1, former, len(former) + 1, f"{former}/"),
+        (current, len(former) + 1, former, len(former) + 1, f"{former}/"),
     )
 
 
 def without_new_folder(uri: str) -> str:
-    """The address by which MLflow makes no folder `file:` in the current one: it makes none if a
-    driver is named."""
+    """The address with a driver.
+
+    Without one, MLflow would make a folder `file:` in the current folder.
+    """
     return uri.replace("sqlite:///file:", "sqlite+pysqlite:///file:", 1)
 
 
 def ui_command(runs: Path, port: int = 5000) -> list[str]:
-    """The command that serves a store at http://127.0.0.1:port; run it in `ui_environment()`, which
-    names the store."""
+    """The command that serves a store at http://127.0.0.1:port.
+
+    `ui_environment()` names the store.
+    """
     artifacts = artifact_folder(runs).as_uri()
-    return [
-        *(sys.executable, "-m", "mlflow", "server"),
-        *("--default-artifact-root", artifacts),
-        *(
-            "--artifacts-destination",
-            artifacts,
-        ),  # the default is ./mlartifacts in the current directory
-        *("--host", "127.0.0.1", "--port", str(port)),
-        *("--workers", "1"),
-        *("--uvicorn-opts", "--log-level=warning"),  # otherwise it prints a line per request
-    ]
+    command = [sys.executable, "-m", "mlflow", "server"]
+    command += ["--default-artifact-root", artifacts]
+    command += ["--artifacts-destination", artifacts]  # by default ./mlartifacts
+    command += ["--host", "127.0.0.1", "--port", str(port)]
+    command += ["--workers", "1"]
+    command += ["--uvicorn-opts", "--log-level=warning"]  # otherwise it prints a line per request
+    return command
 
 
 def ui_environment(uri: str) -> dict[str, str]:
-    """This process's environment with the store's address, since an argument list would show its
-    password to all users. It turns off MLflow's job runners (2 GB of memory), telemetry and
-    warnings. ``uri`` names a database.
+    """This process's environment with the address of a store in a database: an argument list would
+    show its password to all users.
+
+    Turns off MLflow's job runners (2 GB of memory), telemetry and warnings.
     """
     return {
         **os.environ,
@@ -126,7 +127,7 @@ def ui_environment(uri: str) -> dict[str, str]:
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
         "MLFLOW_DISABLE_TELEMETRY": "true",
         "PYTHONSAFEPATH": "1",  # modules of the current folder must not hide MLflow's
-        "PYTHONWARNINGS": "ignore",  # of MLflow's own libraries, for their authors
+        "PYTHONWARNINGS": "ignore",  # of MLflow's libraries
     }
 
 

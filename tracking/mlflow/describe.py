@@ -1,4 +1,4 @@
-"""A trial as MLflow shows it: the tags, params, numbers and datasets of its run, and its model."""
+"""A trial as MLflow shows it: its run's tags, params, numbers and datasets, and its model."""
 
 import hashlib
 import json
@@ -12,7 +12,7 @@ from typing import Any
 
 from tracking.attempts import AttemptRecord
 from tracking.card import COSTS, DEVICE_COSTS, Card
-from tracking.journal import JournalLine
+from tracking.json_lines.journal import JournalLine
 from tracking.mlflow import pages
 from tracking.mlflow.ledger import IDENTITY
 from tracking.mlflow.names import NAME_OF, changed, legal
@@ -25,8 +25,8 @@ from tracking.trial import TrialFolder
 from tracking.uri import MASK, is_secret, without_password
 from tracking.words import stopped_at
 
-# These belong to the machine or the whole sweep, or are hashes, which are tags. Settings for
-# scoring may also change: a trial is then scored again.
+# These belong to the machine or the sweep, or are hashes, which are tags. Settings for scoring are
+# no params either: they may change, and then the trial is scored again.
 NOT_PARAMS = frozenset({"paths", "cluster", "tracking", "sweep", "row", "key", "data_fingerprint"})
 TAKEN_FROM = "sweep.taken_from"
 CONTEXTS = {"train": "training", "dev": "validation", "test": "testing"}
@@ -34,7 +34,7 @@ CONTEXTS = {"train": "training", "dev": "validation", "test": "testing"}
 
 @dataclass(frozen=True)
 class Described:
-    """One trial that has begun, read once."""
+    """A trial that has begun, read once."""
 
     study: Study
     trial: StudyTrial
@@ -63,41 +63,45 @@ class Described:
 
     @cached_property
     def result(self) -> dict[str, Any] | None:
-        """Of a finished trial. Scores of other weights than its host has now are none."""
+        """The result of a finished trial. None if its host now has different weights."""
         return self.study.standing(self.trial).result
 
     @cached_property
     def row(self) -> TableRow:
-        """The trial as a row of the table: its differences are from the mean over all seeds of
-        base.
-
-        Of a trial that only scores, they are from its host's trial of the same seed."""
-        base = base_of(self.study)
-        host = hosts_of(self.study).get(self.trial.row, BASE)
+        """The trial as a row of the table. Its differences are from the mean over all seeds of
+        base, or, if the trial only scores, from its host's trial of the same seed."""
         if self.trial.row != BASE:
+            host = hosts_of(self.study).get(self.trial.row, BASE)
             reference = tuple(trial for trial in self.study.trials if trial.row == host)
             return table(replace(self.study, trials=(*reference, self.trial)))[-1]
-        own, whole = (table(replace(self.study, trials=of))[0] for of in ((self.trial,), base))
-        return replace(
-            own, deltas={name: minus(own.scores[name], whole.scores[name]) for name in own.deltas}
-        )
+        row = table(replace(self.study, trials=(self.trial,)))[0]
+        base_row = table(replace(self.study, trials=base_of(self.study)))[0]
+        deltas = {name: minus(row.scores[name], base_row.scores[name]) for name in row.deltas}
+        return replace(row, deltas=deltas)
 
     @property
     def name(self) -> str:
         return pages.run_names(self.study)[self.trial.key]
 
+    @property
+    def parts(self) -> dict[str, Any]:
+        """The parts of its run that don't depend on reports or a result."""
+        return {"params": self.params, "tags": self.tags, "datasets": self.datasets}
+
     def end_ms(self, newest: JournalLine | None) -> int:
         """When the last attempt ended; without a recorded end, the time of the ``newest`` report.
 
-        Never before the first one began: the clock may have been set back.
+        Never before the first attempt began: the clock may have been set back.
         """
         last = self.attempts[-1]
-        end = max(last.began, newest.ts if newest else 0.0) if last.ended is None else last.ended
+        end = last.ended
+        if end is None:
+            end = max(last.began, newest.ts) if newest else last.began
         return to_ms(max(self.attempts[0].began, end))
 
     @property
-    def found_by(self) -> dict[str, str]:
-        """The tags by which the run is found again."""
+    def identifying_tags(self) -> dict[str, str]:
+        """The tags that identify the run in a store."""
         return {
             IDENTITY: self.study.mark,
             "sweep.id": self.study.name,
@@ -108,59 +112,62 @@ class Described:
 
     @cached_property
     def tags(self) -> dict[str, str]:
-        """Machine, code and settings for scoring are tags: tags may change between attempts, params
-        may not."""
-        trial = self.trial
-        about = self.card.tags
+        """Machine, code and settings for scoring are tags: tags may change, params not."""
         newest = self.attempts[-1]
-        rows = list(dict.fromkeys(other.row for other in self.study.trials))
-        digits = max(2, len(str(len(rows))))  # so that MLflow sorts a hundred rows and more
-        return {
-            **self.found_by,
-            "row": trial.row,
-            f"{about}.group": trial.group,
-            f"{about}.row": f"{rows.index(trial.row) + 1:0{digits}d} {trial.row}",
-            f"{about}.change": trial.change,
-            f"{about}.order": f"{self.study.trials.index(trial) + 1:04d}",  # sorts runs as the table sorts rows
-            f"{about}.stopped_at": stopped_at(self.result).removeprefix("stopped at "),
-            "seed": str(trial.seed),
+        tags = self.identifying_tags | self._row_tags
+        tags |= {
+            "seed": str(self.trial.seed),
             "attempt": str(newest.number),
-            **({"weights": trial.weights} if trial.weights else {}),
             "host": newest.process.host,
-            **{
-                name: str(self.provenance[name])
-                for name in ("commit", "dirty", "device")
-                if name in self.provenance
-            },
             "data.fingerprint": self.fingerprint,
-            **self._source,
-            **self._columns,
-            **{legal(name): value for name, value in self._scoring.items()},
-            **{f"{NAME_OF}{in_mlflow}": name for name, in_mlflow in self.changed_names.items()},
-            "mlflow.runName": self.name,
-            "mlflow.runColor": pages.color_of(self.study, trial),
+        }
+        if self.trial.weights:
+            tags["weights"] = self.trial.weights
+        for name in ("commit", "dirty", "device"):
+            if name in self.provenance:
+                tags[name] = str(self.provenance[name])
+        source = self.folder.source()
+        if source is not None:
+            tags[TAKEN_FROM] = str(source)
+        tags |= self._column_tags
+        for name, value in self._scoring.items():
+            tags[legal(name)] = value
+        for name, name_in_mlflow in self.changed_names.items():
+            tags[f"{NAME_OF}{name_in_mlflow}"] = name
+        color = pages.color_of(self.study, self.trial)
+        return tags | {"mlflow.runName": self.name, "mlflow.runColor": color}
+
+    @property
+    def _row_tags(self) -> dict[str, str]:
+        """The row, its change, and its place in the table."""
+        trial = self.trial
+        rows = list(dict.fromkeys(planned.row for planned in self.study.trials))
+        digits = max(2, len(str(len(rows))))  # so that MLflow sorts a hundred rows and more
+        prefix = self.card.tags
+        return {
+            "row": trial.row,
+            f"{prefix}.group": trial.group,
+            f"{prefix}.row": f"{rows.index(trial.row) + 1:0{digits}d} {trial.row}",
+            f"{prefix}.change": trial.change,
+            # sorts runs as the table sorts rows
+            f"{prefix}.order": f"{self.study.trials.index(trial) + 1:04d}",
+            f"{prefix}.stopped_at": stopped_at(self.result).removeprefix("stopped at "),
         }
 
     @property
-    def _source(self) -> dict[str, str]:
-        """The trial of another study from which it was taken."""
-        source = self.folder.source()
-        return {} if source is None else {TAKEN_FROM: str(source)}
-
-    @property
-    def _columns(self) -> dict[str, str]:
+    def _column_tags(self) -> dict[str, str]:
         """MLflow's columns User, Source and Version."""
-        own = self.provenance.get("task")
+        task = self.provenance.get("task")
         return {
             "mlflow.user": owner(self.folder.attempts_path),
-            "mlflow.source.name": own["source"] if own else "allelse",
+            "mlflow.source.name": task["source"] if task else "allelse",
             "mlflow.source.type": "LOCAL",
             "mlflow.source.git.commit": self.provenance.get("commit") or "",
         }
 
     @property
     def fingerprint(self) -> str:
-        """Of the data; "" before the trial's workers have started."""
+        """The data's fingerprint; "" before the trial's workers have started."""
         return str(self.provenance.get("data_fingerprint") or "")
 
     @cached_property
@@ -170,53 +177,48 @@ class Described:
 
     @cached_property
     def _settings(self) -> dict[str, str]:
-        flat = _flatten({name: of for name, of in self.config.items() if name not in NOT_PARAMS})
-        return {name: value for name, value in flat.items() if name not in self.card.scoring}
+        values = {name: value for name, value in self.config.items() if name not in NOT_PARAMS}
+        settings = _flatten(values)
+        return {name: value for name, value in settings.items() if name not in self.card.scoring}
 
     @cached_property
     def changed_names(self) -> dict[str, str]:
-        """The names of metrics and settings that are others in MLflow, each with its name there."""
-        reported = {name for line in self.journal for name in line.metrics}
-        others = sorted(name for name in reported if pages.own_metric(self.card, name) is None)
+        """The names of metrics and settings that differ in MLflow, each with its name there."""
+        reported: set[str] = set()
+        for line in self.journal:
+            reported.update(line.metrics)
+        curves = sorted(name for name in reported if pages.own_metric(self.card, name) is None)
         metrics = [metric.name for metric in self.card.metrics]
-        return changed([*metrics, *self._settings, *self._scoring], others)
+        return changed([*metrics, *self._settings, *self._scoring], curves)
 
     @cached_property
     def _scoring(self) -> dict[str, str]:
-        """`decode.beam` and the like, of the current scores. What these do not name is that of the
-        configuration."""
+        """The settings of the current scores, such as `decode.beam`, or the configured ones."""
         card = self.card
+        configured = _flatten(self.config)
+        settings = {name: value for name, value in configured.items() if name in card.scoring}
         scores = self.result["scores"] if self.result is not None else {}
-        configured = {
-            name: value for name, value in _flatten(self.config).items() if name in card.scoring
-        }
-        if card.headline.set not in scores:
-            return configured
-        settings = card.scores(scores[card.headline.set]).decode
-        return configured | _flatten(
-            {card.setting(name): value for name, value in settings.items()}
-        )
+        if card.headline.set in scores:
+            decode = card.scores(scores[card.headline.set]).decode
+            settings |= _flatten({card.setting(name): value for name, value in decode.items()})
+        return settings
 
     @cached_property
     def numbers(self) -> list[Point]:
-        """The points of a finished trial that are not its journal's."""
+        """The points of a finished trial that are not in its journal."""
         if self.result is None:
             return []
-        costs = {name: self.result.get(name) for name in COSTS}
-        counts = {
-            legal(f"{group}/{name}"): value
-            for group, of in self._groups.items()
-            for name, value in of.items()
-        }
-        values = {**costs, **self._device_costs, **counts, **self._scores, **self._compared}
+        values = {name: self.result.get(name) for name in COSTS}
+        for name in DEVICE_COSTS:
+            if self.result.get(name) is not None:
+                values[name] = self.result[name]
+        for group, numbers in self._groups.items():
+            for name, value in numbers.items():
+                values[legal(f"{group}/{name}")] = value
+        values |= self._scores
+        values |= self._compared
         ended_ms = self.end_ms(self.journal[-1] if self.journal else None)
         return points_of(values, ended_ms, self.result["step"]) + self._extremes()
-
-    @property
-    def _device_costs(self) -> dict[str, float]:
-        """FLOPs as the paper counts them, and MFU, where the result has them."""
-        known = self.result or {}
-        return {name: known[name] for name in DEVICE_COSTS if known.get(name) is not None}
 
     @cached_property
     def datasets(self) -> list[dict[str, str]]:
@@ -226,102 +228,99 @@ class Described:
         The source is the folder of the prepared data, on the machine of the sweep; without one,
         ``paths.data``.
         """
-        counts = (
-            group["train"] for group in self._groups.values() if isinstance(group.get("train"), int)
-        )
-        sizes = {"train": next(counts, None)}
-        sizes |= {
-            on: self.folder.samples_of(on) for on in (self.result or {"scores": {}})["scores"]
-        }
-        known = {
-            on: size for on, size in sizes.items() if size is not None or self.result is not None
-        }
-        return [self._dataset(on, size) for on, size in known.items()]
+        sizes: dict[str, int | None] = {"train": None}
+        for group in self._groups.values():
+            if isinstance(group.get("train"), int):
+                sizes["train"] = group["train"]
+                break
+        if self.result is None:
+            return [] if sizes["train"] is None else [self._dataset("train", sizes["train"])]
+        for set_name in self.result["scores"]:
+            sizes[set_name] = self.folder.samples_of(set_name)
+        return [self._dataset(set_name, size) for set_name, size in sizes.items()]
 
-    def _dataset(self, on: str, size: int | None) -> dict[str, str]:
-        """As MLflow's entity takes it, with its context."""
+    def _dataset(self, set_name: str, size: int | None) -> dict[str, str]:
+        """The fields of MLflow's entity, and its context."""
         data = self.config.get("data")
-        place = Path(str(self.config.get("paths", {}).get("data"))).absolute()
         name = data.get("name") if isinstance(data, dict) else None
+        folder = Path(str(self.config.get("paths", {}).get("data"))).absolute()
         code = str(self.provenance.get("code") or "")
-        prepared = prepared_place(place, self.card.name, self.fingerprint, code)
+        prepared = prepared_place(folder, self.card.name, self.fingerprint, code)
+        if prepared.is_dir():
+            folder = prepared
         return {
-            "name": f"{name or self.card.name}/{on}",
+            "name": f"{name or self.card.name}/{set_name}",
             "digest": hashlib.sha256(f"{self.fingerprint} {size}".encode()).hexdigest()[:12],
             "source_type": "local",
-            "source": json.dumps({"uri": (prepared if prepared.is_dir() else place).as_uri()}),
+            "source": json.dumps({"uri": folder.as_uri()}),
             "profile": json.dumps({"num_rows": size} if size is not None else {}),
-            "context": CONTEXTS.get(on, "evaluation"),
+            "context": CONTEXTS.get(set_name, "evaluation"),
         }
 
     @property
     def model(self) -> dict[str, Any]:
-        """The trained model as MLflow's entity takes it, with its final numbers; {} before the
-        end."""
+        """MLflow's fields for the trained model, with its final numbers; {} before the end."""
         if self.result is None:
             return {}
-        name = re.sub(r"""[/:.%"']""", "-", f"{self.study.name} {self.trial.name}")
-        final = [point for point in self.numbers if not point.name.startswith(pages.OF_OTHERS)]
-        tags = {name: self.tags[name] for name in self._columns if self.tags[name]}
+        points = [point for point in self.numbers if not point.name.startswith(pages.NOT_OF_MODEL)]
         return {
-            "name": name,
+            "name": re.sub(r"""[/:.%"']""", "-", f"{self.study.name} {self.trial.name}"),
             "model_type": self.card.name,
             "params": self.params,
-            "tags": tags,
-            "points": final,
+            "tags": {name: value for name, value in self._column_tags.items() if value},
+            "points": points,
         }
 
     @property
     def _groups(self) -> dict[str, dict[str, Any]]:
         """Groups of numbers that the task added to provenance.json."""
-        groups = {name: of for name, of in self.provenance.items() if isinstance(of, dict)}
-        return {name: of for name, of in groups.items() if all(map(_is_number, of.values()))}
+        groups = {}
+        for name, values in self.provenance.items():
+            if isinstance(values, dict) and all(map(_is_number, values.values())):
+                groups[name] = values
+        return groups
 
     @property
     def _scores(self) -> dict[str, Any]:
-        """Such as `final/accuracy`, with all digits, as `result.json` and `allelse table --format
-        json` have them."""
+        """Such as `final/accuracy`, with all digits, as in `result.json`."""
         assert self.result is not None
-        known = [
-            (on, self.card.scores(scores).values)
-            for on, scores in self.result.get("scores", {}).items()
-        ]
-        return {
-            pages.final_name(self.card, on, name): value
-            for on, values in known
-            for name, value in values.items()
-        }
+        values = {}
+        for set_name, scores in self.result.get("scores", {}).items():
+            for metric, value in self.card.scores(scores).values.items():
+                values[pages.final_name(self.card, set_name, metric)] = value
+        return values
 
     @property
     def _compared(self) -> dict[str, Any]:
         """`delta/<metric>`: the run minus the mean over all seeds of base. `published/<name>`, in
         millions for `params_m`, and `published/delta/<metric>` from the published base."""
-        kinds = {
-            DELTA: self.row.deltas,
-            PUBLISHED: self.row.published,
-            pages.PUBLISHED_DELTA: self.row.published_deltas,
-        }
-        return {
-            f"{kind}{legal(name)}": value
-            for kind, of in kinds.items()
-            for name, value in of.items()
-        }
+        values = {f"{DELTA}{legal(name)}": value for name, value in self.row.deltas.items()}
+        for name, value in self.row.published.items():
+            values[f"{PUBLISHED}{legal(name)}"] = value
+        for name, value in self.row.published_deltas.items():
+            values[f"{pages.PUBLISHED_DELTA}{legal(name)}"] = value
+        return values
 
     def _extremes(self) -> list[Point]:
-        """`best/<metric>` and `last/<metric>` of each `val/<metric>`, at their steps; of equals the
-        first."""
-        named = [(pages.points_in(self.card, line), line) for line in self.journal]
-        found = list[Point]()
+        """`best/<metric>` and `last/<metric>` of each `val/<metric>`, at their steps. The first of
+        equal values is the best."""
+        points = list[Point]()
         for metric in self.card.metrics:
-            in_mlflow = legal(metric.name)
-            name = f"{pages.VAL}{in_mlflow}"
-            values = [(values[name], line) for values, line in named if name in values]
-            best = metric.best(value for value, _ in values)
+            name = legal(metric.name)
+            curve = [point for point in self._journal_points if point.name == f"{pages.VAL}{name}"]
+            best = metric.best(point.value for point in curve)
             if best is not None:
-                ends = {BEST: next(each for each in values if each[0] == best), LAST: values[-1]}
-                for kind, (value, line) in ends.items():
-                    found += points_of({f"{kind}{in_mlflow}": value}, to_ms(line.ts), line.step)
-        return found
+                best_point = next(point for point in curve if point.value == best)
+                points.append(best_point._replace(name=f"{BEST}{name}"))
+                points.append(curve[-1]._replace(name=f"{LAST}{name}"))
+        return points
+
+    @cached_property
+    def _journal_points(self) -> list[Point]:
+        points = list[Point]()
+        for report in self.journal:
+            points += journal_points(self.card, report)
+        return points
 
 
 def owner(path: Path) -> str:
@@ -341,15 +340,16 @@ def journal_points(card: Card, report: JournalLine) -> list[Point]:
 
 
 def points_of(values: Mapping[str, Any], ts_ms: int, step: int) -> list[Point]:
-    """A point per number; what is no number is left out."""
-    return [
-        Point(name, float(value), ts_ms, step)
-        for name, value in values.items()
-        if _is_number(value)
-    ]
+    """A point for each value that is a number."""
+    points = []
+    for name, value in values.items():
+        if _is_number(value):
+            points.append(Point(name, float(value), ts_ms, step))
+    return points
 
 
 def to_ms(seconds: float) -> int:
+    """The time of MLflow's interface."""
     return round(seconds * 1000)
 
 
@@ -358,13 +358,14 @@ def _is_number(value: Any) -> bool:
 
 
 def _flatten(config: dict[str, Any], prefix: str = "") -> dict[str, str]:
+    """Texts by dotted key, without values that are null and without secrets."""
     flat: dict[str, str] = {}
     for name, value in config.items():
         if isinstance(value, dict):
             flat |= _flatten(value, f"{prefix}{name}.")
+        elif value is not None and is_secret(name):
+            flat[f"{prefix}{name}"] = MASK
         elif value is not None:
-            shown = (
-                MASK if is_secret(name) else without_password(str(value), mark="")
-            )  # existing runs have this form
-            flat[f"{prefix}{name}"] = shown
+            # existing runs have no mark instead of a password
+            flat[f"{prefix}{name}"] = without_password(str(value), mark="")
     return flat

@@ -1,5 +1,7 @@
-"""The files of a study from which its runs follow, as one digest: what was sent is compared with
-what is there now."""
+"""A digest of the files that determine a study's runs.
+
+It tells whether they changed since they were sent.
+"""
 
 import hashlib
 from pathlib import Path
@@ -8,20 +10,20 @@ from tracking.study import STUDY_FILE, Study
 from tracking.trial import TrialFolder
 
 FORM = "2"
-"""Raised when runs get other content from the same files: every store then counts as behind."""
+"""Bumped when runs get different content from the same files: every store then counts as behind."""
 
 
 def inputs_digest(study: Study) -> str:
-    """Of `study.json` and of what decides the runs of its trials, but for the reports of a trial
-    that trains.
+    """The digest of `study.json` and of all files that determine the runs of its trials, without
+    the reports of a trial that is training.
 
-    It names no place, so that a moved study has the same.
+    It contains no path, so that a moved study has the same digest.
     """
-    whole = hashlib.sha256(FORM.encode())
-    whole.update(_content(study.folder / STUDY_FILE))
+    digest = hashlib.sha256(FORM.encode())
+    digest.update(_content(study.folder / STUDY_FILE))
     for trial in study.trials:
-        whole.update(_trial_digest(study.trial_folder(trial)))
-    return whole.hexdigest()[:16]
+        digest.update(_trial_digest(study.trial_folder(trial)))
+    return digest.hexdigest()[:16]
 
 
 def _trial_digest(folder: TrialFolder) -> bytes:
@@ -38,7 +40,7 @@ def _trial_digest(folder: TrialFolder) -> bytes:
 
 
 def _content(path: Path) -> bytes:
-    """Empty for a file that is missing or cannot be read: its reader reports that."""
+    """Empty for a missing or unreadable file, which its reader reports."""
     try:
         return path.read_bytes()
     except OSError:

@@ -1,22 +1,20 @@
-"""An MLflow store: an experiment, the default database `<paths.runs>/mlflow.db`, and the models
-registered there.
+"""An MLflow store: an experiment, and the default database `<paths.runs>/mlflow.db`.
 
-Only connecting imports MLflow: that takes three seconds. Every verb may be repeated without
+Only connecting imports MLflow: that takes three seconds. You may repeat every method without
 changing anything: it compares with what the run has, and sends what differs. MLflow's client splits
 what is too much for one request.
 
-MLflow connects to a database ten times in a row, for 100 seconds, and keeps the artifacts of an
-experiment in the current folder unless it is given another place. It takes SQLite's own form of
-address for a path, and makes its folder.
+MLflow tries to connect to a database ten times, for 100 seconds. By default it keeps an
+experiment's artifacts in the current folder. It mistakes SQLite's own form of address for a path,
+and makes its folder.
 """
 
 import logging
 import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory, mkdtemp
+from tempfile import mkdtemp
 from typing import Any, Literal
 
 from filelock import FileLock
@@ -26,10 +24,9 @@ from tracking.mlflow.ledger import IDENTITY, STUDY, study_run
 from tracking.mlflow.runs import LEFT_OUT, Point, StoredRun
 from tracking.study import read_study
 from tracking.uri import artifact_folder, default_uri
-from tracking.words import cause_of
 
 Status = Literal["RUNNING", "FINISHED", "FAILED", "KILLED"]
-MOST_FOUND = 50_000  # MLflow's limit per search
+MOST_RESULTS = 50_000  # MLflow's limit per search
 SHORT = 6  # characters of an identity that follow the name of a second study's experiment
 CONTEXT = "mlflow.data.context"  # the tag that says what a run used a dataset for
 LOCK_S = 60.0  # how long another study may take to open its store
@@ -37,7 +34,8 @@ MLFLOW_ENV = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_LOGGING_LEVEL": "CRITICAL",
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # a repeated creation is a second run; we retry ourselves and report it
+    # a repeated creation would be a second run; we retry ourselves and report it
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",  # seconds
     "PGCONNECT_TIMEOUT": "5",  # seconds until PostgreSQL has accepted a connection
 }
@@ -62,27 +60,27 @@ class Store:
         }
 
     def runs(self, identity: str) -> dict[str, list[StoredRun]]:
-        """The study's runs by trial key, its own by ``STUDY``, the oldest first: found by the
-        study's identity.
+        """The runs of the study with this identity by trial key, its own by ``STUDY``, the oldest
+        first.
 
         The answer to a creation may get lost, or come too late. So a trial may have two runs.
-        Deleted runs are there too, since a trial that was dropped may come back.
+        Includes deleted runs, since a dropped trial may come back.
         """
         from mlflow.entities import ViewType
 
-        wanted = f"tags.`{IDENTITY}` = {quoted(identity)}"
-        order = ["attributes.start_time", "attributes.run_id"]
-        every = self.client.search_runs(
-            [self.experiment_id],
-            wanted,
-            run_view_type=ViewType.ALL,
-            max_results=MOST_FOUND,
-            order_by=order,
-        )
         runs: dict[str, list[StoredRun]] = {}
-        for run in every:
+        for run in self.client.search_runs(
+            [self.experiment_id],
+            f"tags.`{IDENTITY}` = {quoted(identity)}",
+            run_view_type=ViewType.ALL,
+            max_results=MOST_RESULTS,
+            order_by=["attributes.start_time", "attributes.run_id"],
+        ):
             tags = run.data.tags
-            if key := tags.get("trial.key") or (STUDY if tags.get("kind") == STUDY else None):
+            key = tags.get("trial.key")
+            if not key and tags.get("kind") == STUDY:
+                key = STUDY
+            if key:
                 runs.setdefault(key, []).append(_stored(run))
         return runs
 
@@ -91,36 +89,40 @@ class Store:
         return _stored(self.client.get_run(run_id))
 
     def leave_out(self, run: StoredRun, why: str) -> None:
-        """Delete a run that is no longer the study's, as MLflow deletes: it can be taken back.
+        """Delete a run that is no longer part of the study. MLflow can restore deleted runs.
 
         An empty double is deleted without a mark, and stays so.
         """
         if not run.is_empty:
             self.client.set_tag(run.id, LEFT_OUT, why)
-            if model := model_of(self.client, self.experiment_id, run.id):
+            model = model_of(self.client, self.experiment_id, run.id)
+            if model is not None:
                 self.client.set_logged_model_tags(model.model_id, {LEFT_OUT: why})
         self.client.delete_run(run.id)
 
     def take_back(self, run: StoredRun) -> None:
         """The reverse of ``leave_out``."""
         self.client.restore_run(run.id)
-        if model := model_of(self.client, self.experiment_id, run.id):
+        model = model_of(self.client, self.experiment_id, run.id)
+        if model is not None:
             self.client.delete_logged_model_tag(model.model_id, LEFT_OUT)
         self.client.delete_tag(run.id, LEFT_OUT)
 
     def create(self, name: str, start_ms: int, tags: Mapping[str, str]) -> str:
-        """A new run, in any case."""
-        return str(
-            self.client.create_run(self.experiment_id, start_ms, dict(tags), name).info.run_id
-        )
+        """Create a run, and return its id."""
+        run = self.client.create_run(self.experiment_id, start_ms, dict(tags), name)
+        return str(run.info.run_id)
 
     def send(self, run_id: str, part: str, content: Any) -> int:
-        """Send one part of a run, such as `tags` or `file config.yaml`; returns how many points it
-        had."""
-        what, _, name = part.partition(" ")
-        if not content and what != "numbers":  # without any, those of the run are no longer valid
+        """Send one part of a run, such as `tags` or `file config.yaml`.
+
+        Returns the number of its points.
+        """
+        sender, _, name = part.partition(" ")
+        # without numbers, those that the run has are no longer valid
+        if not content and sender != "numbers":
             return 0
-        return self._senders[what](run_id, name, content) or 0
+        return self._senders[sender](run_id, name, content) or 0
 
     def log_points(self, run_id: str, points: Sequence[Point], model_id: str | None = None) -> None:
         from mlflow.entities import Metric
@@ -140,31 +142,30 @@ class Store:
 
     @property
     def owner(self) -> str:
-        """The identity of the study that has this experiment for itself; "" if several may share
-        it."""
+        """The identity of the study that owns the experiment; "" if several may share it."""
         return str(self.client.get_experiment(self.experiment_id).tags.get(IDENTITY, ""))
 
     def _params(self, run_id: str, _: str, params: Mapping[str, str]) -> None:
-        """Those that the run lacks; existing ones are immutable."""
+        """Send the params that the run lacks; existing ones are immutable."""
         from mlflow.entities import Param
 
-        has = self.stored(run_id).params
-        new = [Param(name, value) for name, value in params.items() if name not in has]
+        existing = self.stored(run_id).params
+        new = [Param(name, value) for name, value in params.items() if name not in existing]
         self.client.log_batch(run_id, params=new)
 
     def _tags(self, run_id: str, _: str, tags: Mapping[str, str]) -> None:
-        """An empty tag is removed."""
+        """Set the tags, and remove those with an empty value."""
         from mlflow.entities import RunTag
 
-        self.client.log_batch(
-            run_id, tags=[RunTag(name, value) for name, value in tags.items() if value]
-        )
+        run_tags = [RunTag(name, value) for name, value in tags.items() if value]
+        self.client.log_batch(run_id, tags=run_tags)
         empty = {name for name, value in tags.items() if not value}
-        for name in empty & self.client.get_run(run_id).data.tags.keys() if empty else ():
-            self.client.delete_tag(run_id, name)
+        if empty:
+            for name in empty & self.client.get_run(run_id).data.tags.keys():
+                self.client.delete_tag(run_id, name)
 
     def _numbers(self, run_id: str, _: str, points: Sequence[Point]) -> int:
-        """What makes the run's newest values equal to these."""
+        """Send what makes the run's newest values equal to these."""
         missing = self.stored(run_id).missing_numbers(points)
         self.log_points(run_id, missing)
         return len(missing)
@@ -172,43 +173,45 @@ class Store:
     def _datasets(self, run_id: str, _: str, datasets: Sequence[Mapping[str, str]]) -> None:
         from mlflow.entities import Dataset, DatasetInput, InputTag
 
-        about = [
-            ({name: dataset[name] for name in dataset if name != "context"}, dataset["context"])
-            for dataset in datasets
-        ]
-        inputs = [
-            DatasetInput(Dataset(**of), [InputTag(CONTEXT, context)]) for of, context in about
-        ]
+        inputs = []
+        for dataset in datasets:
+            fields = {name: value for name, value in dataset.items() if name != "context"}
+            tag = InputTag(CONTEXT, dataset["context"])
+            inputs.append(DatasetInput(Dataset(**fields), [tag]))
         self.client.log_inputs(run_id, inputs)
 
     def _model(self, run_id: str, _: str, model: Mapping[str, Any]) -> None:
-        """The run's external model: its numbers alone, since the checkpoints stay where they
-        are."""
+        """Send the run's external model: only its numbers, since the checkpoints stay."""
+        fields = {name: model[name] for name in ("name", "model_type", "params")}
+        logged = model_of(self.client, self.experiment_id, run_id)
+        if logged is None:
+            logged = self.client.create_logged_model(
+                self.experiment_id, source_run_id=run_id, **fields
+            )
+        tags = {"mlflow.model.isExternal": "true", **model["tags"]}
+        self.client.set_logged_model_tags(logged.model_id, tags)
+        self.client.finalize_logged_model(logged.model_id, "READY")
+        points_of_model = _latest(logged.metrics or ())
+        points_of_run = self.stored(run_id).latest
+        # with the run's values, since MLflow also gives a model's point to its run
+        points = []
+        for name in [point.name for point in model["points"]]:
+            point = points_of_run.get(name)
+            if point is not None and points_of_model.get(name) != point:
+                points.append(point)
+        if points:
+            last_step = max(point.step for point in points)
+            self._link_model(run_id, logged.model_id, last_step)
+            self.log_points(run_id, points, logged.model_id)
+
+    def _link_model(self, run_id: str, model_id: str, step: int) -> None:
+        """Make the model an output of the run, unless it is one."""
         from mlflow.entities import LoggedModelOutput
 
-        about = {name: model[name] for name in ("name", "model_type", "params")}
-        found = model_of(
-            self.client, self.experiment_id, run_id
-        ) or self.client.create_logged_model(self.experiment_id, source_run_id=run_id, **about)
-        self.client.set_logged_model_tags(
-            found.model_id, {"mlflow.model.isExternal": "true", **model["tags"]}
-        )
-        self.client.finalize_logged_model(found.model_id, "READY")
-        of_model = _latest(found.metrics or ())
-        of_run = self.stored(run_id).latest
-        # each as the run has it, since MLflow gives a model's point to its run, too
-        shared = [of_run[point.name] for point in model["points"] if point.name in of_run]
-        points = [point for point in shared if of_model.get(point.name) != point]
-        if not points:
-            return
         outputs = self.client.get_run(run_id).outputs
-        if found.model_id not in [
-            each.model_id for each in (outputs.model_outputs if outputs else [])
-        ]:
-            self.client.log_outputs(
-                run_id, [LoggedModelOutput(found.model_id, max(point.step for point in points))]
-            )
-        self.log_points(run_id, points, found.model_id)
+        model_outputs = outputs.model_outputs if outputs else []
+        if model_id not in [output.model_id for output in model_outputs]:
+            self.client.log_outputs(run_id, [LoggedModelOutput(model_id, step)])
 
     def _view(self, _run: str, _name: str, tags: Mapping[str, str]) -> None:
         for name, value in tags.items():
@@ -216,31 +219,27 @@ class Store:
 
 
 def _stored(run: Any) -> StoredRun:
-    """As MLflow's client returns it."""
+    """From a run as MLflow's client returns it."""
     data = run.data
-    latest = _latest(
-        data._metric_objs
-    )  # MLflow 3.17.2: `metrics` has the values without their steps
-    return StoredRun(
-        run.info.run_id, run.info.lifecycle_stage == "active", data.tags, data.params, latest
-    )
+    is_active = run.info.lifecycle_stage == "active"
+    latest = _latest(data._metric_objs)  # MLflow 3.17.2: `metrics` has no steps
+    return StoredRun(run.info.run_id, is_active, data.tags, data.params, latest)
 
 
 def _latest(metrics: Iterable[Any]) -> dict[str, Point]:
-    """The newest point by name: that of the highest step, as MLflow decides."""
+    """The newest point of each metric: the one with the highest step, as MLflow decides."""
     points = [Point(metric.key, metric.value, metric.timestamp, metric.step) for metric in metrics]
-    return {
-        point.name: point for point in sorted(points, key=lambda point: (point.step, point.ts_ms))
-    }
+    points.sort(key=lambda point: (point.step, point.ts_ms))
+    return {point.name: point for point in points}
 
 
 def open_store(study: Path, uri: str, experiment: str | None) -> Store:
-    """The store at ``uri`` for the study of this folder; the default store is made if it is
+    """The store at ``uri`` for the study in this folder. Creates the default store if it is
     missing.
 
-    The experiment is that of the study's runs, or else the one named ``experiment`` or like the
-    study. A lock keeps the sweeps of several studies from creating the same store or experiment at
-    once. Raises what MLflow raises, and filelock's Timeout.
+    The experiment is that of the study's runs, or else the one with the name ``experiment`` or the
+    study's name. A lock keeps the sweeps of several studies from creating the same store or
+    experiment at once. Raises what MLflow raises, and filelock's Timeout.
     """
     silence()
     runs = study.parent
@@ -250,59 +249,62 @@ def open_store(study: Path, uri: str, experiment: str | None) -> Store:
             create(runs)
         client = connected(uri)
         sent = study_run(study, uri)
+        run = sent.run if sent else None
         mark = read_study(study).mark if experiment in (None, study.name) else ""
-        named = experiment or study.name
-        return Store(
-            client,
-            _experiment(client, sent.run if sent else None, named, mark, artifacts_of(uri, runs)),
-        )
+        name = experiment or study.name
+        experiment_id = _experiment(client, run, name, mark, artifacts_of(uri, runs))
+        return Store(client, experiment_id)
 
 
 def _experiment(client: Any, run: str | None, name: str, mark: str, artifacts: str | None) -> str:
-    """The id of the experiment with this run, or else of the one with this name, made if missing.
+    """The id of the experiment with this run, or else of the one with this name, created if
+    missing.
 
-    ``mark`` is the study that has it for itself; one of another study is left to that. `artifacts`:
-    where a new experiment keeps its artifacts; None leaves the choice to the server. Raises
-    ValueError if that one is deleted.
+    ``mark`` marks the study that owns the experiment; that of another study gets a longer name.
+    `artifacts`: where a new experiment keeps its artifacts; None leaves the choice to the server.
+    Raises ValueError if the experiment with this name is deleted.
     """
-    known = _experiment_with(client, run) if run else None
-    if known is not None and (not mark or known.tags.get(IDENTITY, mark) == mark):
-        return str(known.experiment_id)
-    found = client.get_experiment_by_name(name)
-    if found is not None and found.lifecycle_stage != "active":
+    experiment = _experiment_with(client, run) if run else None
+    if experiment is not None and (not mark or _may_own(experiment, mark)):
+        return str(experiment.experiment_id)
+    experiment = client.get_experiment_by_name(name)
+    if experiment is None:
+        tags = {IDENTITY: mark} if mark else None
+        return str(client.create_experiment(name, artifacts, tags))
+    if experiment.lifecycle_stage != "active":
         raise ValueError(
             f"MLflow experiment {name!r} is deleted; restore it or choose another name"
         )
-    if found is not None and mark and found.tags.get(IDENTITY, mark) != mark:
+    if mark and not _may_own(experiment, mark):
         return _experiment(client, None, f"{name} {mark[:SHORT]}", mark, artifacts)
-    if found is not None:
-        if mark:
-            client.set_experiment_tag(found.experiment_id, IDENTITY, mark)
-        return str(found.experiment_id)
-    return str(client.create_experiment(name, artifacts, {IDENTITY: mark} if mark else None))
+    if mark:
+        client.set_experiment_tag(experiment.experiment_id, IDENTITY, mark)
+    return str(experiment.experiment_id)
+
+
+def _may_own(experiment: Any, mark: str) -> bool:
+    """Whether no other study than the one with this mark owns the experiment."""
+    return bool(experiment.tags.get(IDENTITY, mark) == mark)
 
 
 def _experiment_with(client: Any, run_id: str) -> Any:
-    """The active experiment with this run; None without it, as for a study that was copied without
-    its store."""
+    """The active experiment with this run; None for a study copied without its store."""
     from mlflow.exceptions import MlflowException
 
     try:
-        found = client.get_experiment(client.get_run(run_id).info.experiment_id)
+        experiment = client.get_experiment(client.get_run(run_id).info.experiment_id)
     except MlflowException as error:
         if error.error_code != "RESOURCE_DOES_NOT_EXIST":
             raise
         return None
-    return found if found.lifecycle_stage == "active" else None
+    return experiment if experiment.lifecycle_stage == "active" else None
 
 
 def model_of(client: Any, experiment_id: str, run_id: str) -> Any:
     """The run's logged model; None without one."""
-    wanted = f"source_run_id = '{run_id}'"
-    return next(
-        iter(client.search_logged_models([experiment_id], filter_string=wanted, max_results=1)),
-        None,
-    )
+    of_run = f"source_run_id = '{run_id}'"
+    models = client.search_logged_models([experiment_id], filter_string=of_run, max_results=1)
+    return next(iter(models), None)
 
 
 def silence() -> None:
@@ -318,28 +320,31 @@ def silence() -> None:
 
 
 def quoted(name: str) -> str:
-    """As MLflow's filters take a text."""
+    """The text with quotes for MLflow's filters."""
     return f'"{name}"' if "'" in name else f"'{name}'"
 
 
-def kind(uri: str) -> str:
+def scheme(uri: str) -> str:
     """The scheme without its driver: `postgresql+psycopg://…` is `postgresql`."""
     return uri.split(":", 1)[0].split("+", 1)[0].lower()
 
 
 def artifacts_of(uri: str, runs: Path) -> str | None:
-    """Where a new experiment keeps its artifacts: below ``runs`` for a database. None: a server
-    decides itself."""
-    return artifact_folder(runs).as_uri() if kind(uri) in ("sqlite", *NETWORKED) else None
+    """Where a new experiment keeps its artifacts: below ``runs`` for a database.
+
+    None: the server decides.
+    """
+    is_database = scheme(uri) in ("sqlite", *NETWORKED)
+    return artifact_folder(runs).as_uri() if is_database else None
 
 
 def connected(uri: str) -> Any:
-    """A client. Raises the driver's error at once if a networked database is out of reach; MLflow
-    would repeat it silently. A database that hangs is waited for."""
+    """A client. Raises the driver's error at once if a networked database is out of reach, which
+    MLflow would silently retry. Waits for a database that hangs."""
     from mlflow.tracking import MlflowClient
 
     address = without_new_folder(uri)
-    if kind(address) in NETWORKED:
+    if scheme(address) in NETWORKED:
         from mlflow.store.db.utils import create_sqlalchemy_engine
 
         engine = create_sqlalchemy_engine(address)
@@ -349,65 +354,16 @@ def connected(uri: str) -> Any:
 
 
 def create(runs: Path) -> None:
-    """Create the default store whole or not at all: MLflow cannot resume migrations that were cut
-    short.
+    """Create the default store completely or not at all: MLflow can't resume interrupted
+    migrations.
 
-    Each try has a folder of its own, since MLflow keeps its connection to an address open.
+    Each attempt has its own folder, since MLflow keeps its connection to an address open.
     """
     if (runs / "mlflow.db").exists():
         return
-    for cut in runs.glob(f"{NEW}*"):
-        shutil.rmtree(cut, ignore_errors=True)
+    for unfinished in runs.glob(f"{NEW}*"):
+        shutil.rmtree(unfinished, ignore_errors=True)
     new = Path(mkdtemp(prefix=NEW, dir=runs))
     connected(default_uri(new)).search_experiments(max_results=1)
     (new / "mlflow.db").replace(runs / "mlflow.db")
     shutil.rmtree(new)
-
-
-class RegistryError(Exception):
-    """MLflow refused, was out of reach, or lacks a package for the store. The message is one
-    line."""
-
-
-def register(
-    folder: Path, name: str, alias: str | None, run_id: str, uri: str, description: str, runs: Path
-) -> None:
-    """Put the files into the model of the trial's run at ``uri``, and register them as a new
-    version.
-
-    ``runs``: the folder of the runs, whose default store may have been moved with it. Every version
-    gets its own path, so that earlier versions keep their files. Raises RegistryError.
-    """
-    silence()
-    path = f"{datetime.now(UTC):%Y%m%dT%H%M%S.%f}"
-    try:
-        if uri == default_uri(runs):
-            follow_move(runs)
-        client = connected(uri)
-        model = model_of(client, client.get_run(run_id).info.experiment_id, run_id)
-        if model is None:
-            raise RegistryError(f"run {run_id} has no model yet; run `allelse sync`")
-        with TemporaryDirectory() as place:
-            shutil.copytree(folder, Path(place) / path)
-            client.log_model_artifacts(model.model_id, place)
-        _ensure(client, name)
-        source = f"{model.artifact_location}/{path}"
-        made = client.create_model_version(
-            name, source, run_id, description=description, model_id=model.model_id
-        )
-        if alias is not None:
-            client.set_registered_model_alias(name, alias, made.version)
-    except RegistryError:
-        raise
-    except Exception as error:  # drivers, buckets and disks raise their own types
-        raise RegistryError(cause_of(error)) from error
-
-
-def _ensure(client: Any, name: str) -> None:
-    from mlflow.exceptions import MlflowException
-
-    try:
-        client.create_registered_model(name)
-    except MlflowException as error:
-        if error.error_code != "RESOURCE_ALREADY_EXISTS":
-            raise

@@ -4,11 +4,11 @@ server.
     [ALLELSE_TRACKING_URI=URI] python -m tracking.mlflow.sync --study FOLDER [--experiment NAME]
     [--follow]
 
-The address is in the environment, since it may hold a password and every user can read argument
+The address is in the environment, since it may contain a password and every user can read argument
 lists. Without --follow: one pass; the exit code is 1 if something was not sent, 130 after Ctrl-C.
 With --follow: a pass every two seconds, with longer pauses while a server is down. When stdin ends
-(the parent finished or died), one last complete pass follows. MLflow is imported with the first
-store: that takes three seconds.
+(the parent finished or died), one last complete pass follows. The first store imports MLflow, which
+takes three seconds.
 """
 
 import argparse
@@ -22,20 +22,23 @@ from pathlib import Path
 
 from filelock import Timeout
 
+from tracking.error_causes import cause_of
 from tracking.files import DamagedFileError
-from tracking.mlflow.ledger import OtherPlaceError, note, sync_lock
-from tracking.mlflow.replay import PassOutcome, Replay
+from tracking.mlflow.ledger import note, sync_lock
+from tracking.mlflow.other_folder import OtherFolderError
+from tracking.mlflow.pass_outcome import PassOutcome
+from tracking.mlflow.replay import Replay
 from tracking.mlflow.store import open_store
 from tracking.uri import URI_VARIABLE, default_uri, without_password
-from tracking.words import cause_of
 
-POLL_S, PATIENCE_S = 2.0, 60.0  # pause between passes; the longest pause after failures
-GRACE_S = 15.0  # how long the last pass is retried after stdin has ended
+POLL_S = 2.0  # pause between passes
+PATIENCE_S = 60.0  # the longest pause after failures
+GRACE_S = 15.0  # how long to retry the last pass after stdin has ended
 LOCK_WAIT_S = 5.0
 
 
 class Passes:
-    """The first one connects. `mlflow-sync.json` records how the last one went."""
+    """Passes over a study; the first one connects. `mlflow-sync.json` records the last outcome."""
 
     def __init__(self, study: Path, experiment: str | None) -> None:
         self._study = study
@@ -50,18 +53,12 @@ class Passes:
             if self._replay is None:
                 store = open_store(self._study, self.address, self._experiment)
                 self._replay = Replay(self._study, store, self.address)
-            done = self._replay.once(ended)
-        except (
-            Exception
-        ) as error:  # any error of a server or a disk: reported, and retried with --follow
-            done = PassOutcome(
-                0,
-                0,
-                (cause_of(error),),
-                lasting=isinstance(error, DamagedFileError | OtherPlaceError),
-            )
-        note(self._study, self.address, done.points, done.problems)
-        return done
+            outcome = self._replay.once(ended)
+        except Exception as error:  # of a server or a disk: reported, and retried with --follow
+            is_lasting = isinstance(error, DamagedFileError | OtherFolderError)
+            outcome = PassOutcome(0, 0, (cause_of(error),), lasting=is_lasting)
+        note(self._study, self.address, outcome.points, outcome.problems)
+        return outcome
 
     def follow(self, parent: int, stop: threading.Event) -> int:
         """Repeat until a pass that began after `stop` succeeds, or has only lasting problems.
@@ -73,32 +70,34 @@ class Passes:
         printed = ""
         deadline = float("inf")
         while True:
-            last = stop.is_set()
-            done = self.once(parent if last else None)
-            ends = last and (done.lasting or not done.problems)
-            printed = _tell(done, printed, "" if ends else ", retrying")
-            if last:
+            is_last = stop.is_set()
+            outcome = self.once(parent if is_last else None)
+            ends = is_last and (outcome.lasting or not outcome.problems)
+            printed = _print_outcome(outcome, printed, "" if ends else ", retrying")
+            if is_last:
                 deadline = min(deadline, time.monotonic() + GRACE_S)
             if ends or time.monotonic() >= deadline:
-                return 1 if done.problems else 0
-            pause = min(2 * pause, PATIENCE_S) if done.problems else POLL_S
-            if last:
+                return 1 if outcome.problems else 0
+            pause = min(2 * pause, PATIENCE_S) if outcome.problems else POLL_S
+            if is_last:
                 time.sleep(min(pause, GRACE_S / 4))
             else:
                 stop.wait(pause)
 
 
-def _tell(done: PassOutcome, printed: str = "", outlook: str = "") -> str:
-    """Print the problems unless they equal ``printed``, the last ones printed. Returns the current
-    ones."""
-    complaint = "; ".join(done.problems)
-    for line in (*done.remarks, *done.notices):
-        _say(line)
-    if complaint not in ("", printed):
-        _say(f"failed{outlook}: {complaint}")
-    if printed and not complaint:
-        _say("recovered")
-    return complaint
+def _print_outcome(outcome: PassOutcome, printed: str = "", outlook: str = "") -> str:
+    """Print the problems unless they equal ``printed``, the last ones printed.
+
+    Returns the current ones.
+    """
+    problems = "; ".join(outcome.problems)
+    for line in (*outcome.remarks, *outcome.notices):
+        _print(line)
+    if problems not in ("", printed):
+        _print(f"failed{outlook}: {problems}")
+    if printed and not problems:
+        _print("recovered")
+    return problems
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -106,36 +105,34 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     study: Path = options.study.resolve()
     if not study.is_dir():
-        _say(f"no study at {study}")
+        _print(f"no study at {study}")
         return 1
     try:
         with sync_lock(study).acquire(timeout=-1 if options.follow else LOCK_WAIT_S):
             passes = Passes(study, options.experiment)
             if not options.follow:
                 return _once(passes)
-            signal.signal(
-                signal.SIGINT, signal.SIG_IGN
-            )  # the parent gets Ctrl-C, too, and ends this process
+            # the parent gets Ctrl-C, too, and ends this process
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
             return passes.follow(os.getppid(), _end_of_stdin())
     except Timeout:
-        _say(f"another process is already syncing {study.name} to MLflow")
-    except OSError as error:  # the lock cannot be made: a full disk
-        _say(f"failed: {cause_of(error)}")
+        _print(f"another process is already syncing {study.name} to MLflow")
+    except OSError as error:  # no lock could be made: a full disk
+        _print(f"failed: {cause_of(error)}")
     return 1
 
 
 def _once(passes: Passes) -> int:
-    done = passes.once()
-    _tell(done)
-    if done.runs or not done.problems:
-        _say(
-            f"{done.runs} runs, {done.points} new points, {without_password(passes.address, mark='')}"
-        )
-    return 1 if done.problems or done.notices else 0  # notices: artifacts that were refused
+    outcome = passes.once()
+    _print_outcome(outcome)
+    if outcome.runs or not outcome.problems:
+        address = without_password(passes.address, mark="")
+        _print(f"{outcome.runs} runs, {outcome.points} new points, {address}")
+    return 1 if outcome.problems or outcome.notices else 0  # notices: refused artifacts
 
 
 def _end_of_stdin() -> threading.Event:
-    """Set when stdin ends: the kernel closes a dead parent's pipe, however the parent died."""
+    """An event set when stdin ends: the kernel closes a dead parent's pipe, however it died."""
     ended = threading.Event()
 
     def wait() -> None:
@@ -147,8 +144,8 @@ def _end_of_stdin() -> threading.Event:
     return ended
 
 
-def _say(line: str) -> None:
-    with suppress(OSError):  # a full disk: what is carried counts more
+def _print(line: str) -> None:
+    with suppress(OSError):  # a full disk: sending matters more
         print(f"sync: {line}", file=sys.stderr, flush=True)
 
 

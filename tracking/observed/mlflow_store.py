@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tracking.error_causes import cause_of
 from tracking.observed.source_table import (
     CurvePoint,
     ImportFault,
@@ -16,7 +17,6 @@ from tracking.observed.source_table import (
     cell_value,
 )
 from tracking.uri import without_password
-from tracking.words import cause_of
 
 MLFLOW = "mlflow:"
 """Before the address of a store, where a source is named."""

@@ -18,7 +18,7 @@ import yaml
 
 from tracking.card import COSTS, DEVICE_COSTS, Card, Metric
 from tracking.files import to_json, write_atomic
-from tracking.journal import journal_line
+from tracking.json_lines.journal import journal_line
 from tracking.observed.metric_columns import UNNAMED_SET, MetricColumn
 from tracking.observed.observation import Observation
 from tracking.observed.record import ObservedRecord, write_record

@@ -11,7 +11,7 @@ from typing import Any
 
 from tracking.card import Card
 from tracking.files import unless_damaged
-from tracking.journal import Journal, in_line
+from tracking.json_lines.journal import Journal, in_line
 from tracking.report.drawing import (
     DASHES,
     INK,
@@ -24,9 +24,10 @@ from tracking.report.drawing import (
     shortened,
     styled,
 )
+from tracking.shell import file_name
 from tracking.statistics.rows import BASE
 from tracking.study import Study
-from tracking.words import file_name, plural
+from tracking.words import plural
 
 COLUMN_POINTS = 120
 """As many as a column of a paper can show."""

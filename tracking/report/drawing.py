@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from xml.etree import ElementTree
 
+from tracking.shell import file_name
 from tracking.statistics.rows import BASE, TableRow
-from tracking.words import file_name
 
 INK = "#1c1d22"
 MUTED = "#6e7079"

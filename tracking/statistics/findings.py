@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracking.card import Metric
 from tracking.files import unless_damaged
-from tracking.journal import Journal, in_line
+from tracking.json_lines.journal import Journal, in_line
 from tracking.statistics.rows import TableRow
 from tracking.statistics.study_findings import findings_line
 from tracking.statistics.unlike_trials import Unlike, unlike

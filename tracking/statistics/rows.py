@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
+from tracking.activity.unfinished_trials import note_on, seeds_of_errors, unfinished_trials
 from tracking.card import COSTS, DEVICE_COSTS, Card, Metric
 from tracking.statistics.comparable_scores import comparable_within, why_not_compared
 from tracking.statistics.references import RowReference, hosts_of, reference_of
 from tracking.study import Standing, Study
-from tracking.unfinished_trials import note_on, seeds_of_errors, unfinished_trials
 from tracking.words import known_step, stopped_at, sustained
 
 BASE = "base"

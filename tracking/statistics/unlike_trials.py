@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from tracking.code import changed_files, read_code
+from tracking.code import SameCode, changed_files, read_code
 from tracking.files import unless_damaged
 from tracking.provenance import DISTRIBUTION, scored_by, trained_by
-from tracking.same_code import SameCode
 from tracking.study import Study, StudyTrial, trial_folder
 from tracking.words import plural
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tracking.card import BEFORE, TESTED, Card, Metric
+from tracking.card import PREFIXES, TESTED, Card, Metric
 from tracking.statistics.findings import MIXED_SETTINGS, STOPPED, UNLIKE, Findings
 from tracking.statistics.rows import ABSENT, TableRow, agreed, decode_of, over_seeds
 from tracking.statistics.unlike_trials import summary
@@ -33,7 +33,7 @@ COMPARING = (
 )
 """What stands before a metric's name in columns that say how a row differs from the reference."""
 BEST = "best_"
-MEASURED = [kind for kind in BEFORE if not kind.startswith((BEST, "paper_"))]
+MEASURED = [kind for kind in PREFIXES if not kind.startswith((BEST, "paper_"))]
 """What stands before a metric's name in columns that rest on the scores of the last checkpoint."""
 OF_SEED = re.compile(r"_s\d+$")
 """At the end of the name of a column that holds one seed's score."""
@@ -55,7 +55,7 @@ def caption(table: StudyTable, names: Collection[str]) -> str:
     rows = table.rows
     shown = {OF_SEED.sub("", name) for name in names}
     metrics, measured, compared = (
-        _with_column(card, shown, kinds) for kinds in (BEFORE, MEASURED, COMPARING)
+        _with_column(card, shown, kinds) for kinds in (PREFIXES, MEASURED, COMPARING)
     )
     scores, best = (_with_column(card, names, [kind]) for kind in ("", BEST))
     published = any(name.startswith(("paper_", "verdict_")) for name in shown)

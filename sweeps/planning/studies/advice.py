@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sweeps.planning.studies.known_studies import study_names
 from sweeps.planning.studies.study_overrides import by_name, placed
-from tracking.words import shell_line
+from tracking.shell import shell_line
 
 
 def program() -> str:

@@ -7,9 +7,9 @@ from typing import Any
 
 from sweeps.problems import RefusedError, damaged
 from tracking.files import DamagedFileError
+from tracking.shell import shell_line
 from tracking.study import Study, StudyMissing, read_study, study_folders
 from tracking.uri import shown_words
-from tracking.words import shell_line
 
 
 def known_study(folder: Path) -> Study | None:

@@ -12,8 +12,8 @@ from sweeps.planning.studies.study_overrides import FREE, NAMING, by_name, chose
 from sweeps.planning.study_rows.command_task import library_of, source_named
 from sweeps.planning.study_rows.compose import compose_settings
 from sweeps.problems import COMMAND_LINE, Problem, RefusedError, damaged, nearest
+from tracking.shell import shell_line
 from tracking.study import Study, studies
-from tracking.words import shell_line
 
 READS = "task=, data=, scale=, sweep.name=, paths. and tracking."
 

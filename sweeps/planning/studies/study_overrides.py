@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from tracking.shell import quoted
 from tracking.study import study_folders
-from tracking.words import quoted
 
 PLACES = ("paths.", "tracking")
 STUDY_NAMES = ("task=", "data=", "scale=", "sweep=", "sweep.name=")

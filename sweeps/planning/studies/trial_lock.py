@@ -9,7 +9,7 @@ from filelock import FileLock, Timeout
 from sweeps.planning.studies.advice import command
 from sweeps.planning.studies.study_overrides import by_name, placed
 from sweeps.problems import Problem, RefusedError
-from tracking.attempts import holder_of
+from tracking.activity.runners import holder_of
 from tracking.trial import TrialFolder
 
 UNKNOWN_HOLDER = "another process"

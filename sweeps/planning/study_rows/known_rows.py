@@ -13,7 +13,7 @@ from sweeps.planning.study_rows.compose import compose_sweep
 from sweeps.planning.study_rows.composed_rows import ComposedRow, Composition
 from sweeps.planning.study_rows.study_record import StudyRecord
 from sweeps.problems import RefusedError
-from tracking.words import quoted
+from tracking.shell import quoted
 
 
 def known_rows(composition: Composition, record: StudyRecord, here: Path) -> dict[str, str]:

@@ -11,8 +11,7 @@ from sweeps.config.settings import Settings
 from sweeps.config.tasks import TaskSource
 from sweeps.planning.study_rows.composed_rows import ComposedRow, Composition
 from sweeps.trees import Values, dotted, nested
-from tracking.study import Study, StudyTrial
-from tracking.trial import recorded_runs
+from tracking.study import Study, StudyTrial, recorded_runs
 
 ROW_WORDS = ("group", "change", "published")
 

@@ -10,11 +10,10 @@ from sweeps.planning.plan import Plan
 from sweeps.planning.user_code.files import content_of, user_code
 from sweeps.problems import Problem, RefusedError, damaged
 from sweeps.worker.checkpoints import saved_steps
-from tracking.attempts import in_hand
-from tracking.code import INSTALLED, Code, changed_files, code_diff, read_code
+from tracking.activity.runners import in_hand
+from tracking.code import INSTALLED, Code, SameCode, changed_files, code_diff, read_code
 from tracking.files import DamagedFileError, unless_damaged
 from tracking.provenance import trained_by
-from tracking.same_code import SameCode
 from tracking.study import Study, StudyTrial
 from tracking.trial import TrialFolder
 

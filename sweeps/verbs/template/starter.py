@@ -1,7 +1,7 @@
-"""A task to start from: a polynomial is fitted to noisy points of a sine. Comments say what to
-replace.
+"""A task to start from: it fits a polynomial to noisy points of a sine.
 
-Base values and rows lie in ``conf/task/starter``. To run them, type ``allelse sweep task=starter``.
+Comments say what to replace. Base values and rows lie in ``conf/task/starter``. To run them, type
+``allelse sweep task=starter``.
 """
 
 from dataclasses import dataclass
@@ -13,26 +13,27 @@ from allelse import Costs, Metric, Observes, Range, Scores, Symbol, Task, Trial
 
 
 @dataclass(frozen=True)
-class Model:  # replace: what defines your model. Each field is a key, such as model.degree, that a row can change.
+class Model:
+    # Replace: what defines your model. Each field is a key that a row can change: model.degree.
     degree: Annotated[int, Range(1, 12), Symbol("n")]  # tables call it n
 
 
 @dataclass(frozen=True)
-class Train:  # replace: what defines your training.
+class Train:
+    # Replace: what defines your training.
     steps: Annotated[int, Range(1)]
     batch: Annotated[int, Range(1)]
     lr: Annotated[float, Range(0, above=True), Symbol("η")]
     momentum: Annotated[float, Range(0, 1, below=True)]
-    save_every: Annotated[
-        int, Range(1), Observes()
-    ]  # changes no result, so it is no part of a trial's key
+    # It changes no result, so it is not part of a trial's key.
+    save_every: Annotated[int, Range(1), Observes()]
 
 
 @dataclass(frozen=True)
-class Test:  # replace: what only changes how a trained model is scored. Rows that change nothing else train nothing.
-    reach: Annotated[
-        float, Range(0, above=True), Scores()
-    ]  # test points lie between -reach and reach
+class Test:
+    # Replace: what only changes how a trained model is scored. A row that changes only this trains
+    # nothing.
+    reach: Annotated[float, Range(0, above=True), Scores()]  # test points: -reach to reach
 
 
 @dataclass(frozen=True)
@@ -50,20 +51,22 @@ def points(number: int, seed: int, reach: float = 1.0) -> tuple[np.ndarray, np.n
 
 
 def costs(config: Config) -> Costs:
-    """Replace: the size of your model, known before training. Without this function the table shows
-    "unknown"."""
+    """Replace: the size of your model before training.
+
+    Without this function, tables show "unknown".
+    """
     return Costs(params=config.model.degree + 1)
 
 
 def work(trial: Trial[Config]) -> None:
-    """Replace: your training loop. It tells the trial what the study should keep."""
+    """Replace: your training loop. It gives the trial what the study should keep."""
     model = trial.config.model
     train = trial.config.train
     x, y = points(200, seed=0)
     weights = np.random.default_rng(trial.seed).standard_normal(model.degree + 1)
     velocity = np.zeros_like(weights)
     first = 1
-    if trial.saved:  # resume: continue with the saved state after its step
+    if trial.saved:  # resume from the saved state, after its step
         weights, velocity = trial.saved.state
         first = trial.saved.step + 1
     for step in range(first, train.steps + 1):
@@ -73,7 +76,7 @@ def work(trial: Trial[Config]) -> None:
         error = features @ weights - y[chosen]
         velocity = train.momentum * velocity - train.lr * features.T @ error / train.batch
         weights = weights + velocity
-        stops = trial.stopping()  # asked to stop: save, and return
+        stops = trial.stopping()  # then save, and return
         if stops or step % train.save_every == 0 or step == train.steps:
             trial.report(step, {"train/loss": float(np.mean(error**2))})
             trial.checkpoint(step, (weights, velocity))
@@ -85,7 +88,7 @@ def work(trial: Trial[Config]) -> None:
 
 task = Task(
     name="starter",  # the name in trial keys and files; keep it
-    version=1,  # raise it when the same configuration trains to another result
+    version=1,  # raise it when the same configuration trains to a different result
     schema=Config,
     metrics=(Metric("mse", label="MSE", better="down", decimals=4, set="test"),),
     steps=lambda config: config.train.steps,

@@ -21,7 +21,8 @@ from pathlib import Path
 
 from sweeps.processes.storage import PREFIX
 from sweeps.processes.times import NEW_FILES_EVERY_S
-from tracking.attempts import own_process, runners
+from tracking.activity.runners import runners
+from tracking.attempts import own_process
 from tracking.code import (
     CODE_FOLDER,
     Code,

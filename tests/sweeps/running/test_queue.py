@@ -13,12 +13,13 @@ from small_task import write_task
 
 from sweeps.planning.continuation import plan_sweep
 from sweeps.planning.plan_record import recorded
+from sweeps.processes.interruption import Interrupted
 from sweeps.running.failures import Silence
 from sweeps.running.group import WorkerGroup
 from sweeps.running.progress import Progress
 from sweeps.running.queue import Queue
 from sweeps.running.recorder import Recorder
-from sweeps.running.stopping import Interrupted, Stopping
+from sweeps.running.stopping import Stopping
 from sweeps.running.trial_process import StepResult, Turn
 from sweeps.worker.events import (
     Assignment,

@@ -13,7 +13,8 @@ from typed import refusal, typed
 
 from sweeps.planning.studies.trial_lock import trial_lock
 from sweeps.running.stopping import Stopping, announced
-from tracking.attempts import Process, Runner, announce, known_runners, own_process
+from tracking.activity.runners import Runner, announce, known_runners
+from tracking.attempts import Process, own_process
 
 ROWS = "sweep.rows=[base,big,a_heads_1]"
 ELSEWHERE = Process("node7", 42, "another-42-1")

@@ -54,8 +54,8 @@ def test_curves_of_a_metric_are_drawn(study: Study, option: list[str], drawn: st
     [
         (["--metric", "train/los"], '--metric is "train/los"'),
         (["--metric", "train/los"], "report train/loss, dev/ppl did you mean train/loss?"),
-        (["--curves", "--json"], "are typed together leave all but one out"),
-        (["--watch", "--json"], "are typed together leave all but one out"),
+        (["--curves", "--json"], "can't be combined use one"),
+        (["--watch", "--json"], "can't be combined use one"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(study: Study, options: list[str], said: str) -> None:

@@ -1,4 +1,4 @@
-"""What `allelse plan` shows of hours and memory, and its option --calibrate."""
+"""Time and memory in `allelse plan`, and its option --calibrate."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,18 +18,16 @@ if TYPE_CHECKING:
 
 UNKNOWN = "unknown"
 NEAR = "~"
-"""Before a time that no trial of this row has shown."""
+"""Stands before a prediction that no trial of this row has measured."""
 WIDE = 100
-"""Columns of a terminal that has room for the memory of each row; a line below has the most of
-all."""
+"""Columns of a terminal with room for the memory of each row. A line below shows the most."""
 SHOWN_LINES = 12
-"""Of the traceback of a work that failed in calibration."""
+"""Lines of the traceback that are printed if calibration fails."""
 SWEEP_SECONDS = 20
-"""Before the first trial and after the last one: Ray starts, and the tracking store gets the
-rest."""
+"""Time before the first trial and after the last one: Ray starts, and syncing ends."""
 SHORT = 600.0
-"""In a longer sweep these seconds do not count."""
-FROM = {
+"""Seconds of a sweep. In a longer one, SWEEP_SECONDS don't matter."""
+SOURCES = {
     "finished": "finished trials",
     "calibrated": "calibration",
     "both": "finished trials and calibration",
@@ -37,8 +35,8 @@ FROM = {
 
 
 def calibrated(plan: "Plan") -> bool:
-    """Prepare the data of the plan, and measure some of its trials. False if one failed, which is
-    printed.
+    """Prepare the plan's data and measure some of its trials. Returns False if one failed, and
+    prints why.
 
     Raises RefusedError.
     """
@@ -62,8 +60,7 @@ def calibrated(plan: "Plan") -> bool:
 
 
 def cluster_nodes(plan: "Plan") -> list[Mapping[str, float]] | None:
-    """The resources of each node of the plan's cluster; None where the plan is for this machine.
-    Asks Ray."""
+    """The resources that Ray reports for each node of a cluster; None for this machine."""
     from sweeps.preflight.nodes import nodes_of
 
     cluster = plan.composition.shared.cluster
@@ -73,8 +70,7 @@ def cluster_nodes(plan: "Plan") -> list[Mapping[str, float]] | None:
 
 
 def cost_columns(estimate: "Estimate", width: int) -> "list[Column[list[PlannedTrial]]]":
-    """Time and memory of each line of the plan, as far as any is known. Memory needs a wide
-    terminal."""
+    """Columns for the time and the memory of each line, if known. Memory needs a wide terminal."""
     columns = list["Column[list[PlannedTrial]]"]()
     if estimate.times:
         columns.append(said("time", lambda line: _time_of(estimate, line), "number"))
@@ -84,7 +80,7 @@ def cost_columns(estimate: "Estimate", width: int) -> "list[Column[list[PlannedT
 
 
 def cost_totals(estimate: "Estimate", width: int) -> list[str]:
-    """The same columns in the last line: the sum of the times."""
+    """These columns in the last line: the sum of the times."""
     totals = list[str]()
     if estimate.times:
         totals.append(_sum_words(estimate))
@@ -105,30 +101,33 @@ def _sum_words(estimate: "Estimate") -> str:
 
 
 def _time_of(estimate: "Estimate", line: "Sequence[PlannedTrial]") -> str:
-    """In sum over the trials of the line."""
-    times = [estimate.times.get(planned.trial.name) for planned in line]
-    predictions = [prediction for prediction in times if prediction is not None]
-    if len(predictions) < len(times):
+    """The sum over the trials of the line."""
+    names = [planned.trial.name for planned in line]
+    predictions = [estimate.times[name] for name in names if name in estimate.times]
+    if len(predictions) < len(names):
         return UNKNOWN
-    near = NEAR if any(prediction.interpolated for prediction in predictions) else ""
-    return near + time(sum(prediction.seconds for prediction in predictions))
+    seconds = sum(prediction.seconds for prediction in predictions)
+    is_interpolated = any(prediction.interpolated for prediction in predictions)
+    return f"{NEAR}{time(seconds)}" if is_interpolated else time(seconds)
 
 
 def _memory_of(estimate: "Estimate", line: "Sequence[PlannedTrial]") -> str:
+    """The largest need of the trials of the line."""
     names = [planned.trial.name for planned in line]
     memories = [estimate.memories[name] for name in names if name in estimate.memories]
     if not memories:
         return UNKNOWN
     largest = max(memories, key=lambda memory: memory.bytes)
-    near = NEAR if largest.source == "computed" else ""
-    return near + _size(largest.bytes)
+    size = _size(largest.bytes)
+    return f"{NEAR}{size}" if largest.source == "computed" else size
 
 
 def cost_lines(estimate: "Estimate", overrides: Sequence[str]) -> Iterator[tuple[str, bool]]:
-    """Lines below the plan, each with whether it is a warning."""
+    """The lines below the plan, and whether each is a warning."""
     if not estimate.to_run:
         return
-    yield f"{_time_line(estimate, overrides)} {_sources(estimate)}".rstrip(), False
+    line = f"{_time_line(estimate, overrides)} {_sources(estimate)}"
+    yield line.rstrip(), False
     yield from _memory_lines(estimate)
 
 
@@ -136,23 +135,27 @@ def _time_line(estimate: "Estimate", overrides: Sequence[str]) -> str:
     missing = len(estimate.unknown)
     total = len(estimate.to_run)
     if missing:
-        which = "unknown" if missing == total else f"unknown for {missing} of {total} trials"
-        return f"Time: {which}; {_how_to_know(estimate, overrides)}"
-    wall = estimate.wall_seconds
-    if wall is None:
-        return f"Time: {time(estimate.seconds)} in sum; --check asks the cluster how many trials fit side by side."
-    where = "on this machine" if estimate.here else "on this cluster"
+        unknown = "unknown" if missing == total else f"unknown for {missing} of {total} trials"
+        return f"Time: {unknown}; {_source_to_come(estimate, overrides)}"
+    sum_text = f"Time: {time(estimate.seconds)} in sum"
+    wall_seconds = estimate.wall_seconds
+    if wall_seconds is None:
+        return f"{sum_text}; --check asks the cluster how many trials fit side by side."
+    machine = "this machine" if estimate.here else "this cluster"
     count = estimate.side_by_side
-    at_a_time = "1 trial" if count == 1 else f"{count} trials"
-    overhead = f", and some {SWEEP_SECONDS} s for the sweep itself" if wall < SHORT else ""
-    return f"Time: {time(estimate.seconds)} in sum, {time(wall)} {where}, {at_a_time} at a time{overhead}."
+    trials = "1 trial" if count == 1 else f"{count} trials"
+    line = f"{sum_text}, {time(wall_seconds)} on {machine}, {trials} at a time"
+    if wall_seconds < SHORT:
+        line += f", and some {SWEEP_SECONDS} s for the sweep itself"
+    return f"{line}."
 
 
-def _how_to_know(estimate: "Estimate", overrides: Sequence[str]) -> str:
+def _source_to_come(estimate: "Estimate", overrides: Sequence[str]) -> str:
+    """What will measure the time of the trials."""
     if not estimate.here or estimate.plan.composition.shared.cluster.workers > 1:
-        return "the first finished trial tells it."
+        return "the first finished trial will show it."
     if estimate.plan.running:
-        return "the trials that run now will tell it."
+        return "the running trials will show it."
     return f"`{command('plan', *overrides, '--calibrate')}` measures it."
 
 
@@ -162,9 +165,11 @@ def _sources(estimate: "Estimate") -> str:
     predictions = [estimate.times[name] for name in names if name in estimate.times]
     if not predictions:
         return ""
-    counts = Counter(FROM[prediction.source] for prediction in predictions)
-    parts = [f"{words} ({count})" if len(counts) > 1 else words for words, count in counts.items()]
-    notes = [f"Times are from {listed(parts)}"]
+    counts = Counter(SOURCES[prediction.source] for prediction in predictions)
+    sources = list(counts)
+    if len(counts) > 1:
+        sources = [f"{source} ({count})" for source, count in counts.items()]
+    notes = [f"Times are from {listed(sources)}"]
     if any(prediction.interpolated for prediction in predictions):
         notes.append(f"{NEAR} is interpolated between rows")
     if any(prediction.scoring_seconds is None for prediction in predictions):
@@ -173,6 +178,7 @@ def _sources(estimate: "Estimate") -> str:
 
 
 def _memory_lines(estimate: "Estimate") -> Iterator[tuple[str, bool]]:
+    """The memory of a worker, and whether the trials fit into this machine side by side."""
     memory = estimate.worker_bytes
     if memory is None:
         return
@@ -187,20 +193,16 @@ def _memory_lines(estimate: "Estimate") -> Iterator[tuple[str, bool]]:
         return
     needed = workers * memory.bytes
     fits = needed <= estimate.machine_bytes
-    words = (
-        "fits"
-        if fits
-        else "does not fit; set cluster.cpus_per_worker higher, so that fewer trials run at a time"
-    )
-    machine = _size(estimate.machine_bytes)
-    yield (
-        f"Memory: {worker}; {_size(needed)} of {machine} with {workers} at a time: {words}.",
-        not fits,
-    )
+    verdict = "fits"
+    if not fits:
+        fix = "set cluster.cpus_per_worker higher, so that fewer trials run at a time"
+        verdict = f"does not fit; {fix}"
+    share = f"{_size(needed)} of {_size(estimate.machine_bytes)}"
+    yield f"Memory: {worker}; {share} with {workers} at a time: {verdict}.", not fits
 
 
 def precision_lines(plan: "Plan") -> Iterator[str]:
-    """A line if another precision is faster on this machine, for a study that has not begun."""
+    """A line if another precision is faster on this machine. Only for a study that has not begun."""
     from sweeps.costs.faster_precision import faster_precision
 
     begun = plan.before is not None and plan.before.begun
@@ -212,10 +214,10 @@ def precision_lines(plan: "Plan") -> Iterator[str]:
 
 
 def cost_fields(estimate: "Estimate") -> Callable[[str], dict[str, Any]]:
-    """The same for programs, by a trial's name."""
+    """A function from a trial's name to its costs, for JSON."""
     ends = estimate.ends
 
-    def fields(name: str) -> dict[str, Any]:
+    def fields_of(name: str) -> dict[str, Any]:
         prediction = estimate.times.get(name)
         memory = estimate.memories.get(name)
         return {
@@ -229,4 +231,4 @@ def cost_fields(estimate: "Estimate") -> Callable[[str], dict[str, Any]]:
             "memory_source": memory and memory.source,
         }
 
-    return fields
+    return fields_of

@@ -1,5 +1,4 @@
-"""Trials without a result: what stands in a row's note for each of them, and the causes of their
-errors."""
+"""Trials without a result: what a row's note says of each, and the causes of their errors."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,13 +20,14 @@ class UnfinishedTrial:
         return ": ".join(filter(None, [self.word, self.cause]))
 
 
-def unfinished_trials(study: Study, seen: Sequence[Standing]) -> list[UnfinishedTrial]:
-    """A state stands alone if a retry or a repair has just removed the cause."""
-    return [
-        UnfinishedTrial(each.trial.seed, *_why_unfinished(study, each))
-        for each in seen
-        if each.result is None
-    ]
+def unfinished_trials(study: Study, standings: Sequence[Standing]) -> list[UnfinishedTrial]:
+    """Without a cause if a retry or a repair has just removed it."""
+    trials = []
+    for standing in standings:
+        if standing.result is None:
+            word, cause = _why_unfinished(study, standing)
+            trials.append(UnfinishedTrial(standing.trial.seed, word, cause))
+    return trials
 
 
 def _why_unfinished(study: Study, standing: Standing) -> tuple[str, str]:
@@ -45,12 +45,16 @@ def _why_unfinished(study: Study, standing: Standing) -> tuple[str, str]:
 
 
 def note_on(texts: Sequence[str], unfinished: Sequence[UnfinishedTrial], trials: int) -> str:
-    """``texts`` say of each unfinished trial why. The most serious comes first: a failure needs a
-    person."""
+    """A row's note. ``texts`` say why each trial is unfinished. If all are, the most serious reason
+    comes first: a failure needs a person."""
     if len(unfinished) == trials:
         return "; ".join(dict.fromkeys(sorted(texts, key=_gravity)))
-    rest = [f"s{each.seed} {text}" for each, text in zip(unfinished, texts, strict=True)]
-    return "; ".join([f"{trials - len(rest)} of {trials} seeds", *rest]) if rest else ""
+    if not unfinished:
+        return ""
+    parts = [f"{trials - len(unfinished)} of {trials} seeds"]
+    for trial, text in zip(unfinished, texts, strict=True):
+        parts.append(f"s{trial.seed} {text}")
+    return "; ".join(parts)
 
 
 def seeds_of_errors(unfinished: Sequence[UnfinishedTrial]) -> dict[str, tuple[int, ...]]:

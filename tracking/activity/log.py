@@ -1,5 +1,7 @@
-"""A trial's ``log.txt``: its attempts, and what its processes printed; ``log.old.txt`` has earlier
-lines."""
+"""A trial's ``log.txt``: its attempts, and what its processes printed.
+
+``log.old.txt`` has earlier lines.
+"""
 
 import os
 import time
@@ -10,7 +12,7 @@ from typing import IO
 from tracking.uri import without_password
 
 WHOLE_LOG = 2 << 20
-"""Bytes of a log that is complete: then it takes the place of the older one."""
+"""Bytes of a full log, which then replaces the older one."""
 
 
 def utc() -> str:
@@ -30,16 +32,14 @@ def append_log(path: Path, text: str) -> None:
 
 
 def marked(text: str, rank: int) -> str:
-    """The lines of rank zero as they are, those of others with their rank."""
-    return (
-        text
-        if rank == 0
-        else "".join(f"[{rank}] {line}" for line in text.splitlines(keepends=True))
-    )
+    """The lines, with the rank in front unless it is zero."""
+    if rank == 0:
+        return text
+    return "".join(f"[{rank}] {line}" for line in text.splitlines(keepends=True))
 
 
 class FollowedLog:
-    """The log at ``path``, first with the older one. A file that was renamed is read to its end."""
+    """The log at ``path``, beginning with the older one. Reads a renamed file to its end."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -48,18 +48,18 @@ class FollowedLog:
 
     def more(self) -> str:
         """What was added since the last call."""
-        found = self._rest()
-        with suppress(OSError):  # missing, or its storage is away: it is looked at again
-            now = self._path.stat()
-            if self._read is None or not os.path.samestat(now, self._read):
-                found += self._rest() if self._file else self._before()
+        content = self._unread()
+        with suppress(OSError):  # missing, or its storage is away: the next call tries again
+            stat = self._path.stat()
+            if self._read is None or not os.path.samestat(stat, self._read):
+                content += self._unread() if self._file else self._older_log()
                 self.close()
                 self._file = self._path.open("rb")
                 self._read = os.fstat(self._file.fileno())
-                found += self._rest()
-        return found.decode("utf-8", "replace")
+                content += self._unread()
+        return content.decode("utf-8", "replace")
 
-    def _before(self) -> bytes:
+    def _older_log(self) -> bytes:
         older = _older(self._path)
         return older.read_bytes() if older.exists() else b""
 
@@ -67,8 +67,8 @@ class FollowedLog:
         if self._file is not None:
             self._file.close()
 
-    def _rest(self) -> bytes:
-        with suppress(OSError):  # of a file that was replaced from another machine
+    def _unread(self) -> bytes:
+        with suppress(OSError):  # another machine replaced the file
             return b"" if self._file is None else self._file.read()
         return b""
 

@@ -1,0 +1,170 @@
+"""What you choose for the table of a study: seeds, rows, metrics, columns and statistics."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING
+
+from sweeps.planning.studies.study_overrides import chosen
+from sweeps.problems import Problem
+from sweeps.verbs.names import NameCheck, rows_of, split_names
+from tracking.statistics.findings import Findings, find
+from tracking.statistics.rows import BASE, TableRow
+from tracking.statistics.rows import table as table_rows
+from tracking.study import Study, study_of_metrics, study_of_seeds
+from tracking.table.columns import StudyTable, View
+from tracking.table.layout import column_names, viewed
+
+if TYPE_CHECKING:
+    from sweeps.config.settings import Settings
+
+SELECTING_RECORDED = ("sweep.rows=", "sweep.seeds=")
+"""The overrides that select from a recorded study."""
+OPTION_NAMES = {
+    "set_name": "--set",
+    "metrics": "--metric",
+    "base": "--base",
+    "rows": "--rows",
+    "columns": "--columns",
+    "sort": "--sort",
+    "best": "--best",
+    "intervals": "--intervals",
+    "verdict": "--verdict",
+}
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """The options of `allelse table` that choose what it shows, as you type them."""
+
+    set_name: str | None = None
+    metrics: Sequence[str] = ()
+    base: str | None = None
+    rows: str | None = None
+    columns: str | None = None
+    sort: str | None = None
+    best: bool = False
+    intervals: bool = False
+    verdict: bool = False
+
+    def typed(self) -> list[str]:
+        """The names of the options that are not left out."""
+        return [OPTION_NAMES[option.name] for option in fields(self) if getattr(self, option.name)]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Options and overrides that choose from a study.
+
+    ``for_programs``: CSV and JSON hold everything.
+    """
+
+    study: Study
+    settings: "Settings"
+    overrides: Sequence[str]
+    options: TableOptions = TableOptions()
+    for_programs: bool = False
+    check: NameCheck = field(default_factory=NameCheck)
+
+    def table(self) -> StudyTable:
+        """The chosen table. Raises RefusedError with every name that the study does not have."""
+        check = self.check
+        options = self.options
+        seeds = self._seeds()
+        study = self._with_metrics(study_of_seeds(self.study, seeds) if seeds else self.study)
+        study_rows = rows_of(study)
+        base = check.existing_or_none("--base", options.base, study_rows, "row of the study")
+        shown_rows = self._rows(study_rows)
+        check.refuse()  # the columns depend on the metrics
+        rows = table_rows(study, base or BASE)
+        full_table = StudyTable(study, rows, self._findings(study, rows, base or BASE))
+        allowed = column_names(full_table, self.study.task.headline)
+        columns: list[str] = []
+        if options.columns is not None:
+            columns = check.existing_in_list("--columns", options.columns, allowed, "column")
+        sort = check.existing_or_none("--sort", options.sort, allowed, "column")
+        check.refuse()
+        view = View(
+            rows=tuple(shown_rows),
+            columns=tuple(columns),
+            sort=sort,
+            best=options.best,
+            intervals=options.intervals,
+            seeds=seeds,
+            verdicts=options.verdict,
+        )
+        return viewed(replace(full_table, view=view))
+
+    def study_with_chosen_seeds(self) -> Study:
+        """The study with the seeds of ``sweep.seeds``. Raises RefusedError."""
+        seeds = self._seeds()
+        self.check.refuse()
+        return study_of_seeds(self.study, seeds) if seeds else self.study
+
+    def _findings(self, study: Study, rows: list[TableRow], base: str) -> Findings:
+        """The tests of the rows. Best scores during training need the trials' journals."""
+        columns = [*split_names(self.options.columns), self.options.sort or ""]
+        reads_journals = self.for_programs or any(name.startswith("best_") for name in columns)
+        headline = self.study.task.headline if reads_journals else None
+        findings = find(study, rows, base, headline)
+        if self.options.verdict and not findings.verdicts:
+            fault = f"needs published values of {base} and of another row"
+            fix = "write them in the rows' files, as row.published"
+            self.check.problems.append(Problem("--verdict", fault, fix))
+        return findings
+
+    def _seeds(self) -> tuple[int, ...]:
+        """The seeds of ``sweep.seeds``; empty if you did not type it, or if it leaves none out."""
+        if not self._is_typed("sweep.seeds="):
+            return ()
+        allowed = list(dict.fromkeys(str(trial.seed) for trial in self.study.trials))
+        typed = [str(seed) for seed in self.settings.sweep.seeds]
+        seeds = self.check.existing("sweep.seeds", typed, allowed, "seed of the study")
+        return tuple(int(seed) for seed in seeds) if len(seeds) < len(allowed) else ()
+
+    def _rows(self, allowed: Sequence[str]) -> list[str]:
+        """The rows of --rows, or of ``sweep.rows``."""
+        noun = "row of the study"
+        if self.options.rows is not None:
+            return self.check.existing_in_list("--rows", self.options.rows, allowed, noun)
+        typed = self.settings.sweep.rows if self._is_typed("sweep.rows=") else ()
+        return self.check.existing("sweep.rows", typed, allowed, noun)
+
+    def _is_typed(self, override: str) -> bool:
+        return bool(chosen(list(self.overrides), (override,)))
+
+    def _with_metrics(self, study: Study) -> Study:
+        """The study with only the chosen metrics, on the chosen set."""
+        set_name = self.options.set_name
+        if set_name is None and not self.options.metrics:
+            return study
+        card = study.task
+        measured_sets = study.measured_sets()
+        allowed = [metric.name for metric in card.metrics]
+        metrics = self.check.existing(
+            "--metric", self.options.metrics, allowed, "metric of the study"
+        )
+        if set_name is not None and not self.check.scored_set(set_name, card, measured_sets):
+            return study
+        if set_name is not None and not self.options.metrics:
+            on_set = measured_sets.get(set_name)
+            measured = [
+                metric for metric in card.metrics if on_set is None or metric.name in on_set
+            ]
+            tabled = [metric.name for metric in measured if metric.tabled]
+            metrics = tabled or [metric.name for metric in measured]
+        set_of_metric = {metric.name: set_name or metric.set for metric in card.metrics}
+        for metric in metrics:
+            metric_set = set_of_metric[metric]
+            if measured_sets and metric not in measured_sets.get(metric_set, []):
+                self.check.problems.append(_not_measured(metric, metric_set, measured_sets))
+        return study_of_metrics(study, metrics, set_name)
+
+
+def _not_measured(metric: str, set_name: str, sets: Mapping[str, Sequence[str]]) -> Problem:
+    """The refusal of a metric that the set lacks: which sets have it, or what the set has."""
+    sets_with_metric = [name for name, metrics in sets.items() if metric in metrics]
+    if sets_with_metric:
+        alternative = f"sets with it: {', '.join(sets_with_metric)}"
+    else:
+        alternative = f"{set_name} has {', '.join(sets.get(set_name, ()))}"
+    return Problem("--metric", f"{metric} was not measured on {set_name}", alternative)

@@ -1,0 +1,193 @@
+"""The table of `allelse plan`: a line per trial, or per row of a large study, and its caption."""
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
+from rich.markup import escape
+from rich.table import Table
+
+from sweeps.config.schema import task_card
+from sweeps.console import OUT
+from sweeps.verbs.plan.costs import cost_columns, cost_lines, cost_totals, precision_lines
+from tracking.study import weights_fault
+from tracking.table.caption import size_note
+from tracking.table.text import LEAST, Cell, Column, TextTable, lines_of, said, terminal
+from tracking.words import flops, millions, parameters
+
+if TYPE_CHECKING:
+    from sweeps.costs.estimate import Estimate
+    from sweeps.planning.plan import Plan
+    from sweeps.planning.planned_trial import PlannedTrial
+
+MOST_TRIAL_LINES = 100
+"""Up to this many trials have a line each. More are summed up by row."""
+LEAST_COLUMNS = 4
+"""Columns that a plan always has, however narrow the terminal is."""
+UNKNOWN_COST = "unknown"
+TOTAL = "to run"
+TAKEN_STATES = {"missing": "waiting", "failed": "waiting", "interrupted": "running or waiting"}
+"""The state of a trial that a process holds, by its last one. An interrupted trial may already run
+on another machine."""
+
+
+def plan_table(plan: "Plan", estimate: "Estimate", overrides: Sequence[str]) -> Table:
+    """What will run and what it costs."""
+    lines = _trials_by_line(plan)
+    columns = _columns(plan, estimate, lines)
+    totals = [TOTAL, *_totals(plan), *cost_totals(estimate, OUT.width), ""]
+    cells = (*lines_of(columns, lines), tuple(Cell(total) for total in totals))
+    groups = (*(line[0].trial.group for line in lines), TOTAL)
+    title = f"Plan of {plan.folder.name}"
+    text_table = TextTable(title, columns, cells, groups, names_groups=False)
+    table = terminal(text_table, OUT.width, LEAST_COLUMNS, LEAST)
+    table.caption = _caption(plan, estimate, overrides)
+    return table
+
+
+def _columns(
+    plan: "Plan", estimate: "Estimate", lines: "Sequence[list[PlannedTrial]]"
+) -> "tuple[Column[list[PlannedTrial]], ...]":
+    params = millions if task_card(plan.task).millions else parameters
+    seed_head = "seeds" if len(lines) < len(plan.trials) else "seed"
+    held_trials = {planned.trial.name for planned in plan.running}
+    return (
+        said("row", lambda line: line[0].trial.row, "name"),
+        said("change", lambda line: line[0].trial.change),
+        said("seed", _seeds, "number", seed_head),
+        said("steps", lambda line: str(line[0].steps), "number"),
+        said("params", lambda line: params(line[0].costs.params) or UNKNOWN_COST, "number"),
+        said("flops", lambda line: flops(_flops(line)) or UNKNOWN_COST, "number", "FLOPs"),
+        *cost_columns(estimate, OUT.width),
+        said("state", lambda line: _states(plan, line, held_trials), "name"),
+    )
+
+
+def _trials_by_line(plan: "Plan") -> "list[list[PlannedTrial]]":
+    """The trials of each line."""
+    is_large = len(plan.trials) > MOST_TRIAL_LINES
+    lines: dict[str, list[PlannedTrial]] = {}
+    for planned in plan.trials:
+        name = planned.trial.row if is_large else planned.trial.name
+        lines.setdefault(name, []).append(planned)
+    return list(lines.values())
+
+
+def _seeds(line: "list[PlannedTrial]") -> str:
+    """The seed, or the number of seeds."""
+    return str(line[0].trial.seed if len(line) == 1 else len(line))
+
+
+def _flops(trials: "Sequence[PlannedTrial]") -> float | None:
+    """The sum of all trials; None if that of one is unknown."""
+    total = 0.0
+    for planned in trials:
+        if planned.costs.flops is None:
+            return None
+        total += planned.costs.flops
+    return total
+
+
+def _states(plan: "Plan", line: "Sequence[PlannedTrial]", held_trials: Collection[str]) -> str:
+    from sweeps.status.standings import counted
+
+    states = [_state(plan, planned, held_trials) for planned in line]
+    return counted(states) if len(states) > 1 else states[0]
+
+
+def _state(plan: "Plan", planned: "PlannedTrial", held_trials: Collection[str]) -> str:
+    """What a sweep will do with the trial.
+
+    ``held_trials``: the names of trials that a process runs, or will run.
+    """
+    if planned.finished:
+        return "finished"
+    source = plan.sources.get(planned.trial.name)
+    if source is not None:
+        origin = f"taken from {source.study.name}"
+        return origin if source.is_scored else f"{origin}, to score"
+    is_held = planned.trial.name in held_trials
+    if planned.host is not None and not is_held:
+        host = planned.host
+        fault = "" if planned.can_run else weights_fault(host.folder, host.trial.key)
+        return fault or f"scores {host.trial.row}'s weights"
+    if planned.state == "finished":
+        return "to score again"
+    if is_held:
+        return TAKEN_STATES.get(planned.state, planned.state)
+    return planned.state.replace("missing", "to run")
+
+
+def _totals(plan: "Plan") -> list[str]:
+    """Such as "2 of 4 trials, 1 running or waiting", and the FLOPs of these two."""
+    running = {planned.trial.name for planned in plan.running}
+    to_run = [planned for planned in plan.pending if planned.trial.name not in running]
+    scoring = sum(planned.host is not None for planned in to_run)
+    words = f"{len(to_run)} of {len(plan.trials)} trials"
+    if scoring:
+        words += f", {scoring} of them only {'scores' if scoring == 1 else 'score'}"
+    if running:
+        words += f", {len(running)} running or waiting"
+    if plan.to_take:
+        words += f", {len(plan.to_take)} taken"
+    to_train = [planned for planned in to_run if planned.trial.name not in plan.sources]
+    total = ""
+    if to_train:
+        total = flops(_flops(to_train)) or UNKNOWN_COST
+    return [words, "", "", "", total]
+
+
+def _caption(plan: "Plan", estimate: "Estimate", overrides: Sequence[str]) -> str:
+    """The notes below the table, then the costs, then the warnings in yellow."""
+    from sweeps.planning.cautions import cautions
+    from sweeps.planning.plan_lock import planned_lock_line
+
+    warnings = [*cautions(plan), *precision_lines(plan)]
+    rows = {planned.trial.row for planned in plan.trials}
+    notes = [
+        *_cost_notes(plan),
+        *_both_notes(plan),
+        size_note(plan.sizes),
+        *plan.composition.notes,
+        *plan.composition.names(rows),
+        *plan.not_taken,
+    ]
+    lock_line = planned_lock_line(plan)
+    if lock_line not in warnings:
+        notes.append(lock_line)
+    lines = [escape(note) for note in notes if note]
+    text = "\n".join(lines)
+    for line, is_warning in cost_lines(estimate, overrides):
+        text += f"\n{_yellow(line)}" if is_warning else f"\n{escape(line)}"
+    for warning in warnings:
+        text += f"\n{_yellow(warning)}"
+    return text
+
+
+def _yellow(line: str) -> str:
+    return f"[yellow]{escape(line)}[/]"
+
+
+def _cost_notes(plan: "Plan") -> list[str]:
+    """How the known costs are computed; empty if all are unknown."""
+    costs = [planned.costs for planned in plan.trials]
+    names = []
+    if any(cost.params is not None for cost in costs):
+        names.append("params")
+    if any(cost.flops is not None for cost in costs):
+        names.append("FLOPs")
+    if not names:
+        return []
+    return [plan.task.costs_note or f"{' and '.join(names)} are computed"]
+
+
+def _both_notes(plan: "Plan") -> list[str]:
+    """A line on rows that are trained because they also change keys that decide training."""
+    from sweeps.planning.hosts import changing_both
+
+    trained = {planned.trial.row for planned in plan.trials if planned.host is None}
+    rows = [row for row in changing_both(plan.composition) if row in trained]
+    if not rows:
+        return []
+    verb = "changes" if len(rows) == 1 else "change"
+    keys = "keys that train as well as keys that score"
+    return [f"Trained, not only scored: {', '.join(rows)} {verb} {keys}"]

@@ -1,0 +1,1 @@
+"""Files of JSON lines: how they are read and written, the journal, and packed statistics."""

@@ -1,0 +1,83 @@
+"""The runs of a study in one store: their ids, and which of their parts were sent."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tracking.mlflow.ledger import Ledger, Sent
+from tracking.mlflow.runs import StoredRun, digest_of
+from tracking.mlflow.store import Store
+
+
+class StudyRuns:
+    """``ids``: the id of each run by trial key, or ``STUDY``. ``stored``: what the runs hold, by
+    id, if this pass has read it."""
+
+    def __init__(self, folder: Path, store: Store, uri: str) -> None:
+        self.ids: dict[str, str] = {}
+        self.stored: dict[str, StoredRun] = {}
+        self._store = store
+        self._ledger = Ledger(folder, uri, begin_again=True)
+
+    def find(self, stored: dict[str, StoredRun]) -> None:
+        """Keep these runs, by id, and drop the ids of all others."""
+        self.stored = stored
+        self.ids = {key: run for key, run in self.ids.items() if run in stored}
+
+    def begin(self, key: str, stored: StoredRun | None) -> Sent:
+        """Record what the run has when the replay begins: nothing if it is new."""
+        recorded = self._recorded(key)
+        if stored is None:
+            sent = Sent(self.ids[key])
+        elif recorded is None:
+            sent = Sent(self.ids[key], stored.carried_step)
+        else:
+            sent = replace(recorded, step=min(recorded.step, stored.carried_step))
+        self._ledger.put(key, sent)
+        return sent
+
+    def sent(self, key: str) -> Sent:
+        """What was sent to the run."""
+        return self._recorded(key) or Sent(self.ids[key])
+
+    def _recorded(self, key: str) -> Sent | None:
+        """The ledger's entry; None if it describes a different run."""
+        entry = self._ledger.get(key)
+        return entry if entry is not None and entry.run == self.ids[key] else None
+
+    def record(self, key: str, sent: Sent) -> None:
+        """Write to the ledger what was sent to the run."""
+        self._ledger.put(key, sent)
+
+    def record_part(self, key: str, name: str, content: str) -> None:
+        """Record a fact of the run that is not sent; "" removes it."""
+        sent = self.sent(key)
+        parts = dict(sent.parts)
+        parts.pop(name, None)
+        if content:
+            parts[name] = content
+        self._ledger.put(key, replace(sent, parts=parts))
+
+    def send(self, key: str, parts: Mapping[str, Any]) -> int:
+        """Send the parts that the run lacks. Returns the number of new points."""
+        sent = self.sent(key)
+        stored = self.stored.get(sent.run)
+        count = 0
+        for name, content in parts.items():
+            digest = digest_of(content)
+            is_there = stored.holds(name, content) if stored is not None else None
+            if is_there is None:
+                is_there = sent.parts.get(name) == digest
+            if not is_there:
+                count += self._store.send(sent.run, name, content)
+            sent = replace(sent, parts=sent.parts | {name: digest})
+        self._ledger.put(key, sent)
+        return count
+
+    def forget_others(self, keys: set[str]) -> bool:
+        """Drop the entries of all other keys from the ledger. Returns whether there were any."""
+        forgotten = [key for key in self._ledger.keys if key not in keys]
+        for key in forgotten:
+            self._ledger.forget(key)
+        return bool(forgotten)
