@@ -14,7 +14,23 @@ TOKENIZER = "bleu_tokenizer"
 PIECES = "pieces"
 """Among the scores of a set: a digest of the vocabulary's pieces and of those of the set."""
 ARCHITECTURE = ("n_layers", "d_model", "d_ff", "n_heads")
-POSITIONS = {"learned": "learned positional embedding instead of sinusoids"}
+LAYERS = ("encoder_layer", "kernel", "dilation", "attention_window", "attention_score", "positions")
+"""The keys that a row's words name last, in this order."""
+PHRASES = {
+    "positions": {"learned": "learned positional embedding instead of sinusoids"},
+    "attention_score": {
+        "scaled": "scaled dot-product scores",
+        "dot": "dot-product scores without the scale",
+        "additive": "additive scores",
+    },
+    "encoder_layer": {
+        "attention": "self-attention in the encoder",
+        "recurrent": "recurrent encoder layers",
+        "convolutional": "convolutional encoder layers",
+        "separable": "separable convolutions in the encoder",
+    },
+}
+"""The words for a value of a key, where symbol and value would not say it."""
 
 PUBLISHED_BLEU = "published BLEU, like bleu_paper in result.json, is on tokenized text"
 BLEU_NOTE = f"sacreBLEU's {{bleu_tokenizer:13a}} ({PUBLISHED_BLEU})"
@@ -84,6 +100,8 @@ CARD = Card(
         "n_heads": "h",
         "d_k": "d_k",
         "d_v": "d_v",
+        "kernel": "k",
+        "attention_window": "r",
         "p_drop": "P_drop",
         "label_smoothing": "ε_ls",
         "steps": "steps",
@@ -91,7 +109,11 @@ CARD = Card(
         "adam_beta2": "β₂",
         "adam_epsilon": "ε",
     },
-    change_phrases={"positions": "{value} positional embedding"},
+    change_phrases={
+        "positions": "{value} positional embedding",
+        "attention_score": "{value} scores",
+        "encoder_layer": "{value} encoder layers",
+    },
     setting_phrases={
         "beam": "beam {value}",
         "alpha": "α {value}",
@@ -136,22 +158,21 @@ def signatures(scores: Iterable[Numbers]) -> list[tuple[str, str]]:
 def words(values: Mapping[str, Any]) -> str:
     """A row's changed values by short name, as text such as "h 4, d_k = d_v = 16"."""
     changed = dict(values)
-    positions = changed.pop("positions", None)
     heads = []
     if {"d_k", "d_v"} <= changed.keys() and changed["d_k"] == changed["d_v"]:
         del changed["d_k"]
         heads = [f"d_k = d_v = {changed.pop('d_v')}"]
+    layers = [_phrase(name, changed.pop(name)) for name in LAYERS if name in changed]
     names = [name for name in dict.fromkeys([*CARD.symbols, *changed]) if name in changed]
     architecture = [_phrase(name, changed[name]) for name in names if name in ARCHITECTURE]
     training = [_phrase(name, changed[name]) for name in names if name not in ARCHITECTURE]
-    phrases = [*architecture, *heads, *training]
-    if positions is not None:
-        phrases.append(POSITIONS.get(str(positions), str(positions)))
-    return ", ".join(phrases)
+    return ", ".join([*architecture, *heads, *training, *layers])
 
 
 def _phrase(name: str, value: Any) -> str:
-    """The symbol and the value, such as "P_drop 0.1"; steps as "100K steps"."""
+    """The symbol and the value, such as "P_drop 0.1"; or words for the value, as for steps."""
+    if name in PHRASES:
+        return PHRASES[name].get(str(value), str(value))
     if name == "steps" and isinstance(value, int):
         return f"{value // 1000}K steps" if value % 1000 == 0 else f"{value} steps"
     return f"{CARD.symbols.get(name, name)} {value}"

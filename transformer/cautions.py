@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from transformer.bleu_tokenizer import misfit
-from transformer.config import TrialConfig
+from transformer.config import CONVOLUTIONS, KERNEL, ModelConfig, TrialConfig
 from transformer.data.corpora import corpus
 from transformer.data.text_notes import caution as text_caution
 
@@ -21,6 +21,7 @@ PAPER_SIZES = (6, 512, 2048)
 def cautions(config: TrialConfig, prepared: Path) -> Iterator[str]:
     """One line each. A smoke test may need such settings."""
     yield from _schedule_cautions(config)
+    yield from _layer_cautions(config.model)
     yield from _epoch_cautions(config, prepared)
     yield from _vocabulary_cautions(config)
     if prepared.is_dir():
@@ -34,6 +35,16 @@ def _schedule_cautions(config: TrialConfig) -> Iterator[str]:
         warmup = f"train.warmup_steps is {train.warmup_steps}"
         fault = f"{warmup}, but there are only {train.steps} steps"
         yield f"{fault}; the learning rate only reaches {share}"
+
+
+def _layer_cautions(model: ModelConfig) -> Iterator[str]:
+    if model.encoder_layer in CONVOLUTIONS:
+        return
+    for name, value, neutral in (("kernel", model.kernel, KERNEL), ("dilation", model.dilation, 1)):
+        if value != neutral:
+            kinds = " or ".join(CONVOLUTIONS)
+            fault = f"model.{name} is {value}, which changes no {model.encoder_layer} layer"
+            yield f"{fault}; it needs model.encoder_layer={kinds}"
 
 
 def _epoch_cautions(config: TrialConfig, prepared: Path) -> Iterator[str]:

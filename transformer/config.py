@@ -26,6 +26,13 @@ SEMANTICS = 4
 """Increased whenever a code change makes a configuration train to a different result."""
 
 PositionKind = Literal["sinusoids", "learned"]
+ScoreKind = Literal["scaled", "dot", "additive"]
+EncoderKind = Literal["attention", "recurrent", "convolutional", "separable"]
+KERNEL = 7
+MOST_APART = 100_000
+"""How far apart the pieces of a convolution may be: farther than any sentence is long."""
+CONVOLUTIONS = ("convolutional", "separable")
+"""The kinds of encoder layer that have a kernel and a dilation."""
 Precision = Literal["fp32", "bf16"]
 TOKENS_PER_MICRO_BATCH = {"cpu": 8_000, "cuda": 32_000}
 """By kind of device, unless ``train.tokens_per_micro_batch`` is set."""
@@ -49,7 +56,13 @@ ADAM_EPSILON = 1e-9
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """The encoder–decoder of section 3; d_k and d_v do not follow from d_model (Table 3, row B)."""
+    """The encoder–decoder of section 3; d_k and d_v do not follow from d_model (Table 3, row B).
+
+    ``attention_score`` makes a logit of a query and a key (section 3.2.1). ``encoder_layer`` stands
+    in the place of the encoder's self-attention (section 4). A convolution reads ``kernel`` pieces,
+    which are ``dilation`` to the power of i apart in layer i, counted from 0. Self-attention reads
+    the ``attention_window`` positions around its own, the decoder only those up to its own.
+    """
 
     n_layers: Annotated[PositiveCount, Symbol("N"), Divided("depth")]
     d_model: Annotated[PositiveCount, Symbol("d_model"), Divided("width")]
@@ -63,6 +76,24 @@ class ModelConfig:
     attention_bias: bool
     attention_dropout: Probability
     relu_dropout: Probability
+    attention_score: Annotated[ScoreKind, Neutral("scaled")] = "scaled"
+    encoder_layer: Annotated[EncoderKind, Neutral("attention")] = "attention"
+    kernel: Annotated[int, Range(1, 1_001), Symbol("k"), Neutral(KERNEL)] = KERNEL
+    dilation: Annotated[int, Range(1, 1_000), Neutral(1)] = 1
+    attention_window: Annotated[int | None, Range(1, INT32_MAX), Symbol("r"), Neutral(None)] = None
+
+    @property
+    def longest_sequence(self) -> int | None:
+        """The most pieces that the model can read or write; None without a limit.
+
+        Sinusoids go on beyond ``max_positions``, a learned table ends there (section 3.5).
+        """
+        return self.max_positions if self.positions == "learned" else None
+
+    @property
+    def attention_radius(self) -> int | None:
+        """How far self-attention reads to each side; None without a limit."""
+        return None if self.attention_window is None else (self.attention_window - 1) // 2
 
 
 @dataclass(frozen=True)
@@ -71,6 +102,7 @@ class TrainConfig:
 
     ``tokens_per_batch`` bounds sentences × longest side, over all workers. A ``score_every`` of 0
     means no scores during training. Without ``tokens_per_micro_batch`` the kind of device sets it.
+    Training leaves out pairs with more than ``longest`` pieces on a side.
     """
 
     steps: Annotated[PositiveCount, Symbol("steps"), Divided("steps", optional=True)]
@@ -91,6 +123,7 @@ class TrainConfig:
     adam_epsilon: Annotated[float, Range(0, above=True), Symbol("ε"), Neutral(ADAM_EPSILON)] = (
         ADAM_EPSILON
     )
+    longest: Annotated[int | None, Range(1, INT32_MAX), Neutral(None)] = None
 
 
 @dataclass(frozen=True)
@@ -139,6 +172,14 @@ class TrialConfig:
     data: DataConfig
 
     @property
+    def length_limit(self) -> tuple[str, int]:
+        """The key that limits the longer side of a training pair, and its value in pieces."""
+        longest = self.train.longest
+        if longest is None or longest >= self.model.max_positions:
+            return "model.max_positions", self.model.max_positions
+        return "train.longest", longest
+
+    @property
     def averaged_steps(self) -> list[int]:
         """The steps of the weights that are scored.
 
@@ -153,7 +194,12 @@ class TrialConfig:
 
     def problems(self) -> list[Problem]:
         """Conflicts between keys whose values are valid one by one."""
-        return [*self._model_problems(), *self._average_problems(), *self._data_problems()]
+        return [
+            *self._model_problems(),
+            *self._layer_problems(),
+            *self._average_problems(),
+            *self._data_problems(),
+        ]
 
     def _model_problems(self) -> Iterator[Problem]:
         train = self.train
@@ -170,6 +216,23 @@ class TrialConfig:
         if train.label_smoothing > uniform:
             allowed = f"must be at most {uniform:.4g}, which is uniform over data.vocab_size pieces"
             yield Problem("train.label_smoothing", f"is {train.label_smoothing}", allowed)
+
+    def _layer_problems(self) -> Iterator[Problem]:
+        model = self.model
+        if model.encoder_layer == "recurrent" and model.d_model % 2:
+            allowed = "must be even with recurrent layers, which read in two directions"
+            yield Problem("model.d_model", f"is {model.d_model}", allowed)
+        if model.kernel % 2 == 0:
+            allowed = "must be odd: a convolution reads as many pieces before as after its own"
+            yield Problem("model.kernel", f"is {model.kernel}", allowed, str(model.kernel + 1))
+        window = model.attention_window
+        if window is not None and window % 2 == 0:
+            allowed = "must be odd or null: as many positions before as after its own"
+            yield Problem("model.attention_window", f"is {window}", allowed, str(window + 1))
+        farthest = model.dilation ** (model.n_layers - 1)
+        if model.encoder_layer in CONVOLUTIONS and farthest > MOST_APART:
+            problem = f"is {model.dilation}: {farthest:.0e} pieces apart in the last layer"
+            yield Problem("model.dilation", problem, f"must reach at most {MOST_APART} there")
 
     def _average_problems(self) -> Iterator[Problem]:
         n = self.decode.average_checkpoints
@@ -214,6 +277,20 @@ def _is_text(split: str, files: list[str] | None) -> bool:
     if split != "train" and sacrebleu_set(files) is not None:
         return True
     return len(files) == 2
+
+
+def ctranslate2_faults(model: ModelConfig) -> Iterator[Fault]:
+    """One for each setting whose model CTranslate2 cannot compute."""
+    misfits = dict[str, object]()
+    if model.attention_score == "additive":
+        misfits["attention_score"] = model.attention_score
+    if model.encoder_layer != "attention":
+        misfits["encoder_layer"] = model.encoder_layer
+    if model.attention_window is not None:
+        misfits["attention_window"] = model.attention_window
+    for name, value in misfits.items():
+        found = f"is ctranslate2, which cannot compute model.{name} {value}"
+        yield Fault("--to", found, "must be safetensors or mlflow, which hold any model")
 
 
 def read_trial(tree: object) -> TrialConfig:

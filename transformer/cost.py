@@ -3,18 +3,24 @@
 A multiply–add is 2 FLOPs.
 """
 
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from typing import assert_never
 
 from transformer.config import ModelConfig, Precision
+from transformer.window import Window
 
 
 def attention_parameters(model: ModelConfig) -> int:
-    """W^Q, W^K, W^V, W^O of one attention layer (section 3.2.2), and their biases; W^K has none."""
+    """W^Q, W^K, W^V, W^O of one attention layer (section 3.2.2), and their biases; W^K has none.
+
+    Additive scores have one more vector per head.
+    """
     d = model.d_model
     h = model.n_heads
     k, v = model.d_k, model.d_v
     weights = d * h * (2 * k + v) + h * v * d
+    if model.attention_score == "additive":
+        weights += h * k
     if not model.attention_bias:
         return weights
     biases = h * (k + v) + d
@@ -27,11 +33,29 @@ def parameters(model: ModelConfig, vocab_size: int) -> int:
     ff = model.d_ff
     norm = 2 * d
     feed_forward = 2 * d * ff + ff + d
-    encoder_layer = attention_parameters(model) + feed_forward + 2 * norm
+    encoder_layer = encoder_parameters(model) + feed_forward + 2 * norm
     decoder_layer = 2 * attention_parameters(model) + feed_forward + 3 * norm
     embedding = vocab_size * d
     layers = model.n_layers * (encoder_layer + decoder_layer)
     return embedding + layers + position_parameters(model)
+
+
+def encoder_parameters(model: ModelConfig) -> int:
+    """What an encoder layer has before its feed-forward part: attention, or its substitute."""
+    d = model.d_model
+    match model.encoder_layer:
+        case "attention":
+            return attention_parameters(model)
+        case "recurrent":
+            units = d // 2
+            gates = 4 * units
+            return 2 * gates * (d + units + 2)  # torch has two biases per gate
+        case "convolutional":
+            return model.kernel * d * d
+        case "separable":
+            return model.kernel * d + d * d
+        case _:
+            assert_never(model.encoder_layer)
 
 
 def position_parameters(model: ModelConfig) -> int:
@@ -47,13 +71,19 @@ def position_parameters(model: ModelConfig) -> int:
 
 @dataclass(frozen=True)
 class Lengths:
-    """Sums over sentences of n source and m target pieces. FLOPs depend only on these sums."""
+    """Sums over sentences of n source and m target pieces. FLOPs depend only on these sums.
+
+    Checkpoints of earlier versions lack the last ones, which their models do not need.
+    """
 
     source: float = 0
     target: float = 0
     source_squared: float = 0
     target_squared: float = 0
     product: float = 0
+    sentences: float = 0
+    source_windows: float = 0  # queries × keys that restricted self-attention multiplies
+    target_windows: float = 0
 
     def __add__(self, other: "Lengths") -> "Lengths":
         pairs = zip(astuple(self), astuple(other), strict=True)
@@ -63,9 +93,17 @@ class Lengths:
         return Lengths(*(length * factor for length in astuple(self)))
 
     @staticmethod
-    def of(n: float, m: float) -> "Lengths":
-        """The sums for one pair of n source and m target pieces, end-of-sentence included."""
-        return Lengths(n, m, n * n, m * m, n * m)
+    def of(n: float, m: float, radius: int | None = None) -> "Lengths":
+        """The sums for one pair of n source and m target pieces, end-of-sentence included.
+
+        ``radius`` is that of the model's restricted attention.
+        """
+        lengths = Lengths(n, m, n * n, m * m, n * m, sentences=1)
+        if radius is None:
+            return lengths
+        source_windows = Window(radius, causal=False).cells(n)
+        target_windows = Window(radius, causal=True).cells(m)
+        return replace(lengths, source_windows=source_windows, target_windows=target_windows)
 
 
 def forward_flops(model: ModelConfig, vocab_size: int, lengths: Lengths) -> float:
@@ -75,18 +113,49 @@ def forward_flops(model: ModelConfig, vocab_size: int, lengths: Lengths) -> floa
     h = model.n_heads
     k, v = model.d_k, model.d_v
     n, m = lengths.source, lengths.target
-    per_token = 2 * d * h * (2 * k + v) + 2 * h * v * d + 4 * d * ff
+    feed_forward = 4 * d * ff
+    projections = 2 * d * h * (2 * k + v) + 2 * h * v * d
     scores = 2 * h * (k + v)
-    encoder = n * per_token + lengths.source_squared * scores
-    decoder = m * per_token + lengths.target_squared * scores
+    encoder = n * feed_forward + _encoder_flops(model, lengths)
+    restricted = model.attention_window is not None
+    target_cells = lengths.target_windows if restricted else lengths.target_squared
+    decoder = m * (projections + feed_forward) + target_cells * scores
     cross_projections = 2 * m * d * h * k + 2 * n * d * h * (k + v) + 2 * m * h * v * d
     cross = cross_projections + lengths.product * scores
     return model.n_layers * (encoder + decoder + cross) + 2 * m * d * vocab_size
 
 
+def _encoder_flops(model: ModelConfig, lengths: Lengths) -> float:
+    """FLOPs of an encoder layer before its feed-forward part: attention, or its substitute."""
+    d = model.d_model
+    h = model.n_heads
+    k, v = model.d_k, model.d_v
+    n = lengths.source
+    match model.encoder_layer:
+        case "attention":
+            projections = 2 * d * h * (2 * k + v) + 2 * h * v * d
+            restricted = model.attention_window is not None
+            source_cells = lengths.source_windows if restricted else lengths.source_squared
+            return n * projections + source_cells * 2 * h * (k + v)
+        case "recurrent":
+            return n * 12 * d * d  # 2 directions, 4 gates, d + d/2 inputs of each of d/2 units
+        case "convolutional":
+            return n * 2 * model.kernel * d * d
+        case "separable":
+            return n * (2 * model.kernel * d + 2 * d * d)
+        case _:
+            assert_never(model.encoder_layer)
+
+
 def training_flops(model: ModelConfig, vocab_size: int, lengths: Lengths) -> float:
-    """FLOPs of forward and backward: three times the forward pass."""
-    return 3 * forward_flops(model, vocab_size, lengths)
+    """FLOPs of forward and backward: three times the forward pass.
+
+    The states from which recurrent layers start are no parameters, so they have no gradient.
+    """
+    flops = 3 * forward_flops(model, vocab_size, lengths)
+    if model.encoder_layer == "recurrent":
+        flops -= model.n_layers * lengths.sentences * 4 * model.d_model**2
+    return flops
 
 
 def planned_lengths(
@@ -94,10 +163,14 @@ def planned_lengths(
     steps: int,
     mean_source: float,
     mean_target: float,
+    radius: int | None = None,
 ) -> Lengths:
-    """Lengths of a whole run with full batches, in which every sentence has the mean length."""
+    """Lengths of a whole run with full batches, in which every sentence has the mean length.
+
+    ``radius`` is that of the model's restricted attention.
+    """
     sentences = steps * tokens_per_batch / max(mean_source, mean_target)
-    return Lengths.of(mean_source, mean_target) * sentences
+    return Lengths.of(mean_source, mean_target, radius) * sentences
 
 
 PROCESS_BYTES = {"cpu": 0.48e9, "cuda": 0.6e9}
@@ -142,5 +215,11 @@ def _activations_per_pair_of_pieces(model: ModelConfig) -> float:
     h = model.n_heads
     k, v = model.d_k, model.d_v
     attention = h * (2 * k + 2 * v) + 3 * d
+    encoder = {
+        "attention": attention,
+        "recurrent": 8 * d,  # gates, cells and outputs
+        "convolutional": 3 * d,
+        "separable": 4 * d,
+    }[model.encoder_layer]
     feed_forward = 2 * ff + 3 * d
-    return model.n_layers * (3 * attention + 2 * feed_forward)
+    return model.n_layers * (encoder + 2 * attention + 2 * feed_forward)

@@ -64,7 +64,7 @@ def _data_problems(config: TrialConfig, prepared: Path | None) -> list[Problem]:
     else:
         from transformer.data.prepared import Prepared, length_faults
 
-        faults += length_faults(Prepared(prepared), config.model, config.data)
+        faults += length_faults(Prepared(prepared), config)
     return as_problems(faults)
 
 
@@ -124,7 +124,8 @@ def _costs(config: TrialConfig) -> Costs:
     vocab_size = config.data.vocab_size
     params = parameters(config.model, vocab_size)
     mean_source, mean_target = corpus(config.data).mean_lengths
-    lengths = planned_lengths(train.tokens_per_batch, train.steps, mean_source, mean_target)
+    radius = config.model.attention_radius
+    lengths = planned_lengths(train.tokens_per_batch, train.steps, mean_source, mean_target, radius)
     flops = training_flops(config.model, vocab_size, lengths)
     disk_bytes = BYTES_PER_PARAMETER * params * _least_checkpoints(config)
     return Costs(params, flops, disk_bytes)

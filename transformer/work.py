@@ -84,8 +84,15 @@ def _train(
     config = trial.config
     train = config.train
     pairs = prepared.pairs("train")
-    longest = config.model.max_positions
-    batches = TrainingBatches(pairs, train.tokens_per_batch, longest, train.seed)
+    model = config.model
+    batches = TrainingBatches(
+        pairs,
+        train.tokens_per_batch,
+        model.max_positions,
+        train.seed,
+        train.longest,
+        model.attention_radius,
+    )
     counts = PairCounts(len(batches.chosen), prepared.blank, batches.dropped)
     _report_provenance(trial, prepared, counts, rates(worker, config))
     score = partial(greedy_scores, config, prepared, worker) if train.score_every else None
@@ -107,7 +114,7 @@ def _report_provenance(
         provenance["flops_per_s"] = device_rates
     trial.about(provenance)
     if trial.saved is None:  # once per trial
-        for line in counts.notices(trial.config.model.max_positions):
+        for line in counts.notices(*trial.config.length_limit):
             trial.notice(line)
 
 

@@ -35,6 +35,10 @@ ACCEPTED = {
     "seconds of a device are measured": " > device_hours",
     "the file that init writes is formatted at 100 columns": r"files of mine-full > code/\w+/code\.json",
     "keys of Adam, of the tokenizer of BLEU, and of a sample of train": r"(adam_\w+|bleu_tokenizer|train_sample)",
+    "attention is observed while training": " > attention/(logit_sd|entropy)",
+    "keys of layers, scores, windows and lengths": (
+        " > (model[.])?(attention_score|attention_window|encoder_layer|kernel|dilation)| > (train[.])?longest"
+    ),
 }
 """Why a difference from the older version is meant: the path to it within an observation."""
 
@@ -193,7 +197,8 @@ FIELDS = {
 }
 """Files of the translation study, and the fields of their first records that two runs share."""
 POINTS = (
-    "train/loss train/gradient_norm train/learning_rate val/nll val/ppl val/accuracy best/nll best/ppl"
+    "attention/logit_sd attention/entropy"
+    " train/loss train/gradient_norm train/learning_rate val/nll val/ppl val/accuracy best/nll best/ppl"
     " best/accuracy last/nll last/ppl last/accuracy final/accuracy final/test/accuracy final/nll"
     " final/ppl final/bleu final/bleu_paper final/chrf final/test/nll final/test/ppl final/test/bleu"
     " final/test/bleu_paper final/test/chrf delta/ppl delta/bleu published/ppl published/bleu published/params_m"

@@ -67,7 +67,7 @@ def test_training_flops_at_25000_tokens_of_length_25(
 
 def test_planned_batches_are_filled_by_the_longer_side() -> None:
     lengths = planned_lengths(tokens_per_batch=100, steps=3, mean_source=10, mean_target=20)
-    assert lengths == Lengths(150, 300, 1500, 6000, 3000)
+    assert lengths == Lengths(150, 300, 1500, 6000, 3000, sentences=15)
 
 
 HALF = replace(PAPER_BASE, n_layers=3, d_model=256, d_ff=1024, d_k=32, d_v=32)

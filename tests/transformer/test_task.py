@@ -60,7 +60,7 @@ def test_prepared_text_is_checked_and_shown_and_missing_files_are_named_before(
 ) -> None:
     data = copy_data(tmp_path, (60, 12, 7), "abcdef", longest=8, vocab_size=270)
     prepared = prepared_text(data, tmp_path)
-    short = small_trial(data, replace(SMALL, max_positions=5))
+    short = small_trial(data, replace(SMALL, max_positions=5, positions="learned"))
     for config, keys in ((small_trial(data), set()), (short, {"model.max_positions"})):
         assert {
             problem.key for problem in TRANSLATION.data_problems(config, prepared.folder)

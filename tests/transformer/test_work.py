@@ -77,6 +77,25 @@ def test_a_trial_tells_of_its_data_and_its_costs(whole: ToyTrial, prepared: Prep
     assert costs.flops > 0
 
 
+def test_longer_pairs_than_training_takes_are_counted_and_longer_sentences_are_scored(
+    config: TrialConfig, prepared: Prepared
+) -> None:
+    """With sinusoids no evaluated sentence is too long, and none is cut."""
+    short = replace(config, train=replace(config.train, longest=8, steps=2), decode=DECODE)
+    trial = ToyTrial(short, prepared.folder)
+    assert TRANSLATION.data_problems(short, prepared.folder) == []
+    work(trial)
+    lengths = prepared.pairs("train").longest_sides
+    left_out = int((lengths > 8).sum())
+    assert 1 < left_out < len(lengths)
+    pairs = {"train": len(lengths) - left_out, "blank": 0, "too_long": left_out}
+    assert trial.said("about")[0]["pairs"] == pairs
+    counts = f"{left_out} of {len(lengths)} training pairs are left out"
+    assert trial.said("notice") == [f"{counts}: {left_out} longer than train.longest (8)"]
+    assert prepared.pairs("dev").longest_sides.max() > 8
+    assert [name for name, *_ in trial.said("evaluated")] == ["dev", "test"]
+
+
 def test_the_scores_are_those_of_the_mean_of_the_last_multiples(
     whole: ToyTrial, prepared: Prepared
 ) -> None:

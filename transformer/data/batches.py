@@ -16,6 +16,7 @@ from torch import Tensor
 from transformer.cost import Lengths
 from transformer.data.prepared import ParallelSet, Sentences
 from transformer.data.vocabulary import BOS, PAD
+from transformer.window import Window
 
 Indices = npt.NDArray[np.int64]
 
@@ -155,12 +156,16 @@ class TrainingBatches:
         tokens_per_batch: int,
         max_positions: int,
         seed: int,
+        longest: int | None = None,
+        radius: int | None = None,
     ) -> None:
         self.pairs = pairs
         self.seed = seed
+        self.radius = radius
         self.blocks_per_batch = _blocks_per_batch(tokens_per_batch, max_positions)
         self.tokens_per_block = tokens_per_batch // self.blocks_per_batch
-        self.chosen: Indices = np.flatnonzero(pairs.longest_sides <= max_positions)
+        limit = max_positions if longest is None else min(longest, max_positions)
+        self.chosen: Indices = np.flatnonzero(pairs.longest_sides <= limit)
         self.dropped = len(pairs) - len(self.chosen)
         self.joins_blocks = False
         self._epoch = 0
@@ -235,7 +240,7 @@ class TrainingBatches:
         is split until sentences × longest side is at most ``tokens_per_micro_batch``.
         """
         blocks = self.blocks(step)
-        totals = _lengths(self.pairs, self.indices(step))
+        totals = _lengths(self.pairs, self.indices(step), self.radius)
         if len(blocks) % world == 0:
             blocks = blocks[rank::world]
             rank, world = 0, 1
@@ -332,16 +337,28 @@ def collate(
     )
 
 
-def _lengths(pairs: ParallelSet, indices: Indices) -> Lengths:
-    """The sums over these sentences."""
-    n = pairs.source.lengths[indices].astype(float)
-    m = pairs.target.lengths[indices].astype(float)
-    return Lengths(
+def _lengths(pairs: ParallelSet, indices: Indices, radius: int | None = None) -> Lengths:
+    """The sums over these sentences; ``radius`` is that of the model's restricted attention."""
+    source = pairs.source.lengths[indices]
+    target = pairs.target.lengths[indices]
+    n = source.astype(float)
+    m = target.astype(float)
+    lengths = Lengths(
         source=float(n.sum()),
         target=float(m.sum()),
         source_squared=float((n * n).sum()),
         target_squared=float((m * m).sum()),
         product=float((n * m).sum()),
+        sentences=float(len(indices)),
+    )
+    if radius is None:
+        return lengths
+    source_windows = sum(map(Window(radius, causal=False).cells, source.tolist()))
+    target_windows = sum(map(Window(radius, causal=True).cells, target.tolist()))
+    return replace(
+        lengths,
+        source_windows=float(source_windows),
+        target_windows=float(target_windows),
     )
 
 

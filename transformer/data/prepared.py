@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from transformer.config import DataConfig, ModelConfig
+from transformer.config import DataConfig, TrialConfig
 from transformer.data.corpora import SentencePair, Sets, corpus
 from transformer.data.text_notes import note_text
 from transformer.data.vocabulary import SAMPLED_ABOVE, Vocabulary, build
@@ -153,17 +153,14 @@ class Prepared:
 
 @dataclass(frozen=True)
 class PairCounts:
-    """Training pairs: used, left out for a blank side, and left out for their length.
-
-    The limit of their length is ``model.max_positions``.
-    """
+    """Training pairs: used, left out for a blank side, and left out for their length."""
 
     train: int
     blank: int
     too_long: int
 
-    def notices(self, max_positions: int) -> Iterator[str]:
-        """One notice for the user if any pairs are left out."""
+    def notices(self, key: str, longest: int) -> Iterator[str]:
+        """One notice for the user if any pairs are left out; ``key`` limits them to ``longest``."""
         unused = self.blank + self.too_long
         if not unused:
             return
@@ -171,7 +168,7 @@ class PairCounts:
         if self.blank:
             reasons.append(f"{self.blank} blank")
         if self.too_long:
-            reasons.append(f"{self.too_long} longer than model.max_positions ({max_positions})")
+            reasons.append(f"{self.too_long} longer than {key} ({longest})")
         pairs = self.train + unused
         yield f"{unused} of {pairs} training pairs are left out: {', '.join(reasons)}"
 
@@ -180,32 +177,36 @@ LEAST_SHARE = 0.1
 """The share of training pairs that must fit; with fewer, the settings do not fit the text."""
 
 
-def length_faults(prepared: Prepared, model: ModelConfig, data: DataConfig) -> Iterator[Fault]:
-    """Texts too long for the position tables.
+def length_faults(prepared: Prepared, trial: TrialConfig) -> Iterator[Fault]:
+    """Training pairs and evaluated sentences that are too long.
 
-    It is a fault if most of train is too long, or any evaluated sentence, as none may be dropped.
+    It is a fault if most of train is too long. Learned positions must also hold every evaluated
+    sentence, as none may be dropped.
     """
-    yield from _train_length_faults(prepared, model.max_positions)
+    yield from _train_length_faults(prepared, *trial.length_limit)
+    limit = trial.model.longest_sequence
+    if limit is None:
+        return
     for name in prepared.evaluation_sets:
         pairs = prepared.pairs(name)
         longest = int(pairs.longest_sides.max())
-        if longest > model.max_positions:
-            place = _longest_sentence(pairs, getattr(data, name, None), name)
-            problem = f"is {model.max_positions}; {place} has {longest} pieces"
+        if longest > limit:
+            place = _longest_sentence(pairs, getattr(trial.data, name, None), name)
+            problem = f"is {limit}; {place} has {longest} pieces"
             allowed = f"must be at least {longest}, the longest sentence of {name}"
-            yield Fault("model.max_positions", problem, allowed)
+            yield Fault("model.max_positions", problem, f"{allowed}, with learned positions")
 
 
-def _train_length_faults(prepared: Prepared, max_positions: int) -> Iterator[Fault]:
-    """A fault if less than ``LEAST_SHARE`` of the training pairs fit."""
+def _train_length_faults(prepared: Prepared, key: str, limit: int) -> Iterator[Fault]:
+    """A fault if less than ``LEAST_SHARE`` of the training pairs fit the limit that ``key`` sets."""
     lengths = np.sort(prepared.pairs("train").longest_sides)
-    fitting = int((lengths <= max_positions).sum())
+    fitting = int((lengths <= limit).sum())
     least = ceil(len(lengths) * LEAST_SHARE)
     if fitting < least:
         counts = PairCounts(fitting, prepared.blank, len(lengths) - fitting)
-        (notice,) = counts.notices(max_positions)
+        (notice,) = counts.notices(key, limit)
         allowed = f"must be at least {lengths[least - 1]}, which keeps a tenth of them"
-        yield Fault("model.max_positions", f"is {max_positions}; {notice}", allowed)
+        yield Fault(key, f"is {limit}; {notice}", allowed)
 
 
 def _longest_sentence(pairs: ParallelSet, files: list[str] | None, name: str) -> str:

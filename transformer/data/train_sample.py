@@ -5,16 +5,16 @@ import numpy as np
 from transformer.data.prepared import ParallelSet, Prepared
 
 
-def train_sample(prepared: Prepared, max_positions: int) -> ParallelSet:
+def train_sample(prepared: Prepared, longest: int) -> ParallelSet:
     """As many training pairs as dev has, or all if there are fewer, in their order in train.
 
     The fingerprint of the data is the seed, so every row and seed gets the same pairs. Pairs that
-    do not fit into ``max_positions`` are left out, as they are in training.
+    have more than ``longest`` pieces on a side are left out, as they are in training.
     """
     train = prepared.pairs("train")
     size = len(prepared.pairs("dev"))
     random = np.random.default_rng(int(prepared.fingerprint, 16))
     order = random.permutation(len(train))
-    fitting = order[train.longest_sides[order] <= max_positions]
+    fitting = order[train.longest_sides[order] <= longest]
     sample = np.sort(fitting[:size])
     return ParallelSet(train.source.at(sample), train.target.at(sample))

@@ -93,7 +93,8 @@ class EvaluationSet:
         """A set of the trial's data, or a sample of its training pairs."""
         data = config.data
         if name == TRAIN_SAMPLE:
-            sample = train_sample(prepared, config.model.max_positions)
+            _, longest_pair = config.length_limit
+            sample = train_sample(prepared, longest_pair)
             return EvaluationSet(name, sample, None, data.target)
         references = prepared.references(name)
         return EvaluationSet(
@@ -103,11 +104,12 @@ class EvaluationSet:
     @staticmethod
     def of_sacrebleu(name: str, vocabulary: Vocabulary, config: TrialConfig) -> "EvaluationSet":
         """A test set of sacreBLEU in the languages of a trial. Raises FaultyError."""
-        data, longest = config.data, config.model.max_positions
+        data, longest = config.data, config.model.longest_sequence
         sides = read_set(name, data.source, data.target)
         pairs = ParallelSet(*(Sentences.of(vocabulary.encode(lines)) for lines in sides))
-        if (found := int(pairs.longest_sides.max())) > longest:
-            allowed = f"must fit into the {longest} positions of the model"
+        found = int(pairs.longest_sides.max())
+        if longest is not None and found > longest:
+            allowed = f"must fit into the {longest} learned positions of the model"
             raise FaultyError(Fault("--set", f"{name} has a sentence of {found} pieces", allowed))
         return EvaluationSet(name, pairs, sides[1], data.target, data.bleu_tokenizer)
 

@@ -19,7 +19,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from transformer.config import TrialConfig, read_trial
+from transformer.config import TrialConfig, ctranslate2_faults, read_trial
 from transformer.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from transformer.decoding.translator import Translator
 from transformer.faults import Fault, FaultyError
@@ -133,9 +133,12 @@ def export_ctranslate2(model: Transformer, vocabulary: Path, folder: Path) -> No
     """Fill the existing ``folder`` so that ``ctranslate2.Translator`` opens it, in float32.
 
     The Translator reads and returns pieces as text, as ``sentencepiece`` encodes a line to ``str``.
-    It adds end-of-sentence itself. The folder also gets the vocabulary. Raises FaultyError if the
-    package ctranslate2 is missing.
+    It adds end-of-sentence itself. The folder also gets the vocabulary. Raises FaultyError for a
+    model that it cannot compute, and if the package ctranslate2 is missing.
     """
+    faults = list(ctranslate2_faults(model.config))
+    if faults:
+        raise FaultyError(*faults)
     specification(model, Vocabulary(vocabulary).texts()).save(str(folder))
     shutil.copyfile(vocabulary, folder / VOCABULARY_FILE)
 
@@ -218,7 +221,7 @@ def _set_attention(
 
     ``fused``: CTranslate2 multiplies the projections of each list as one matrix.
     """
-    spec.queries_scale = np.float32(attention.d_k**-0.5)  # by the width before padding
+    spec.queries_scale = np.float32(attention.scale)  # by the width before padding
     for linear, projections in zip(spec.linear, fused, strict=False):
         weight, bias = _fuse(projections, attention)
         _set_linear(linear, weight, bias)

@@ -95,8 +95,8 @@ def beam_search(
     earlier, with the same best hypotheses.
 
     The longest output of a sentence is its input + ``decode.max_extra`` pieces, both with
-    end-of-sentence. It is at most ``max_positions``, which no input may exceed. If no hypothesis
-    has finished by then, the result is the best unfinished ones. Raises NotFiniteError with row
+    end-of-sentence. Learned positions limit it to ``max_positions``, which no input may exceed. If
+    no hypothesis has finished by then, the result is the best unfinished ones. Raises NotFiniteError with row
     numbers of ``source_BS``.
     """
     if not len(source_BS):
@@ -119,7 +119,9 @@ def _start_beams(model: Transformer, source_BS: Tensor, decode: DecodeConfig) ->
     device = source_BS.device
     score_BK = torch.full((sentences, decode.beam), -math.inf, device=device)
     score_BK[:, 0] = 0.0
-    limit_B = ((source_BS != PAD).sum(1) + decode.max_extra).clamp(max=model.config.max_positions)
+    limit_B = (source_BS != PAD).sum(1) + decode.max_extra
+    if model.config.longest_sequence is not None:
+        limit_B = limit_B.clamp(max=model.config.longest_sequence)
     start_BKL = torch.full((sentences, decode.beam, 1), BOS, device=device)
     parent_BK = torch.zeros((sentences, decode.beam), dtype=torch.long, device=device)
     return _Beams(

@@ -5,6 +5,7 @@ of one source, D d_model, F d_ff, P pieces of the vocabulary.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -23,6 +24,7 @@ from transformer.model.attention import (
     padding_mask,
 )
 from transformer.model.on_cpu import dropout
+from transformer.model.substitutes import initialize_substitutes, substitute
 
 
 def sinusoids(length: int, d_model: int) -> Tensor:
@@ -34,12 +36,18 @@ def sinusoids(length: int, d_model: int) -> Tensor:
 
 
 class Positions(nn.Module):
-    """A table [max_positions, d_model] added to the embeddings: fixed sinusoids, or learned."""
+    """A table [max_positions, d_model] added to the embeddings: fixed sinusoids, or learned.
+
+    Sinusoids beyond the table are computed when a sentence needs them. The table itself stays in
+    place, since recorded CUDA graphs read it.
+    """
 
     table: Tensor
 
     def __init__(self, model: ModelConfig) -> None:
         super().__init__()
+        self.limit = model.longest_sequence
+        self.longer: Tensor | None = None
         match model.positions:
             case "learned":
                 self.table = nn.Parameter(torch.empty(model.max_positions, model.d_model))
@@ -52,7 +60,17 @@ class Positions(nn.Module):
 
     def forward(self, start: int, length: int) -> Tensor:
         """[length, d_model] for positions start … start + length − 1."""
-        return self.table[start : start + length]
+        end = start + length
+        if end <= len(self.table) or self.limit is not None:
+            return self.table[start:end]
+        return self._longer(end)[start:end]
+
+    def _longer(self, end: int) -> Tensor:
+        """Sinusoids of at least ``end`` positions, kept for the next sentences."""
+        if self.longer is None or len(self.longer) < end:
+            self.longer = sinusoids(2 * end, self.table.shape[1])
+        self.longer = self.longer.to(self.table)
+        return self.longer
 
 
 class Residual(nn.Module):
@@ -100,12 +118,35 @@ class EncoderLayer(nn.Module):
         return out_BSD
 
 
+class SubstituteLayer(nn.Module):
+    """An encoder layer with recurrence or a convolution in the place of self-attention."""
+
+    def __init__(self, model: ModelConfig, layer: int) -> None:
+        super().__init__()
+        self.substitute = substitute(model, layer)
+        self.substitute_residual = Residual(model)
+        self.feed_forward = FeedForward(model)
+        self.feed_forward_residual = Residual(model)
+
+    def forward(self, x_BSD: Tensor, pad_BS: Tensor | None) -> Tensor:
+        x_BSD = self.substitute_residual(x_BSD, self.substitute(x_BSD, pad_BS))
+        out_BSD: Tensor = self.feed_forward_residual(x_BSD, self.feed_forward(x_BSD))
+        return out_BSD
+
+
+def _encoder_layer(model: ModelConfig, layer: int) -> EncoderLayer | SubstituteLayer:
+    """The encoder's layer number ``layer``, counted from 0."""
+    if model.encoder_layer == "attention":
+        return EncoderLayer(model)
+    return SubstituteLayer(model, layer)
+
+
 class DecoderLayer(nn.Module):
     """Self-attention, attention to the source, feed-forward, each in a residual (section 3.1)."""
 
     def __init__(self, model: ModelConfig) -> None:
         super().__init__()
-        self.attention = SelfAttention(model)
+        self.attention = SelfAttention(model, causal=True)
         self.attention_residual = Residual(model)
         self.cross = CrossAttention(model)
         self.cross_residual = Residual(model)
@@ -203,7 +244,7 @@ class Transformer(nn.Module):
         self.source_positions = Positions(model)
         learned = model.positions == "learned"
         self.target_positions = Positions(model) if learned else self.source_positions
-        self.encoder = nn.ModuleList(EncoderLayer(model) for _ in range(model.n_layers))
+        self.encoder = nn.ModuleList(_encoder_layer(model, i) for i in range(model.n_layers))
         self.decoder = nn.ModuleList(DecoderLayer(model) for _ in range(model.n_layers))
         _initialize(self)
 
@@ -222,7 +263,10 @@ class Transformer(nn.Module):
         encoded_BSD = self._encode(source_BS, source_mask)
         length = target_BT.shape[1]
         x_BTD = self._embed(target_BT, self.target_positions(0, length))
-        target_mask = causal_mask(length, target_BT.device)  # it hides padding, which comes last
+        target_mask: Mask = None  # a window hides later positions by itself
+        if self.config.attention_window is None:
+            # It hides padding, too, which comes last.
+            target_mask = causal_mask(length, target_BT.device)
         for layer in self.decoder:
             assert isinstance(layer, DecoderLayer)
             x_BTD = layer(x_BTD, layer.cross.memory(encoded_BSD), source_mask, target_mask)
@@ -263,6 +307,12 @@ class Transformer(nn.Module):
         cache.length += 1
         return self.logits(x_BND)
 
+    def attentions(self) -> Iterator[SelfAttention | CrossAttention]:
+        """Every attention of the model, the encoder's first."""
+        for module in self.modules():
+            if isinstance(module, SelfAttention | CrossAttention):
+                yield module
+
     def _source_mask(self, source_BS: Tensor, padded: bool | None = None) -> Tensor | None:
         """The mask of the source's padding; None without padding, or if ``padded`` rules it out."""
         if padded is False:
@@ -273,8 +323,12 @@ class Transformer(nn.Module):
     def _encode(self, source_BS: Tensor, source_mask: Tensor | None) -> Tensor:
         """The encoder's output [B, S, D]."""
         x_BSD = self._embed(source_BS, self.source_positions(0, source_BS.shape[1]))
+        if self.config.encoder_layer == "attention":
+            padding = source_mask
+        else:
+            padding = None if source_mask is None else source_BS == PAD
         for layer in self.encoder:
-            x_BSD = layer(x_BSD, source_mask)
+            x_BSD = layer(x_BSD, padding)
         return x_BSD
 
     def _embed(self, pieces: Tensor, positions: Tensor) -> Tensor:
@@ -297,7 +351,15 @@ def _initialize(model: Transformer) -> None:
             nn.init.xavier_uniform_(module.weight)
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
-    for module in model.modules():
-        if isinstance(module, SelfAttention | CrossAttention):
-            for weight, _ in module.projections():
-                nn.init.xavier_uniform_(weight, HEADS_GAIN)
+    initialize_substitutes(model)
+    for attention in model.attentions():
+        for weight, _ in attention.projections():
+            nn.init.xavier_uniform_(weight, HEADS_GAIN)
+        if attention.score_vector is not None:
+            _initialize_score(attention.score_vector)
+
+
+def _initialize_score(vector_HK: Tensor) -> None:
+    """Each head's vector Glorot-uniform, as a projection from d_k to one logit."""
+    bound = math.sqrt(6 / (vector_HK.shape[1] + 1))
+    nn.init.uniform_(vector_HK, -bound, bound)

@@ -16,6 +16,7 @@ from transformer.data.batches import Batch, Shape, TrainingBatches, prefetch
 from transformer.data.prepared import ParallelSet
 from transformer.faults import sentences_of
 from transformer.model.encoder_decoder import Transformer
+from transformer.training.attention_metrics import attention_metrics
 from transformer.training.graphs import (
     CapturedForwardBackward,
     ForwardBackward,
@@ -103,17 +104,19 @@ def dev_metrics(
 ) -> TrainingMetrics:
     """NLL in nats per target piece, perplexity and token accuracy on dev (section 6.1).
 
-    They use neither label smoothing nor dropout. ``model`` is in training mode afterwards.
-    Raises NotFiniteError.
+    And what attention does there. They use neither label smoothing nor dropout. ``model`` is in
+    training mode afterwards. Raises NotFiniteError.
     """
     with sentences_of("dev"):
         sentences = likelihoods(model.eval(), pairs, config.train.precision, worker)
+    of_attention = attention_metrics(model, pairs, config.train.precision, worker)
     model.train()
     nll = mean_nll(sentences, pairs)
     return {
         DEV_NLL: nll,
         "dev/ppl": perplexity(nll),
         "dev/accuracy": token_accuracy(sentences, pairs),
+        **of_attention,
     }
 
 

@@ -21,11 +21,18 @@ from rich.console import Console
 from rich.markup import escape
 
 import transformer
-from sweeps.task import Problem, RefusedError, Trained, Typed
-from transformer.card import CARD, signatures
-from transformer.config import TrialConfig
+from sweeps.task import Problem, RefusedError, Trained, Typed, added_later
+from transformer.card import CARD, signatures, words
+from transformer.config import ModelConfig, TrialConfig, ctranslate2_faults
 from transformer.cost import parameters
-from transformer.verbs.models import EXPORTED, Average, averaging, refusing, translator_of
+from transformer.verbs.models import (
+    EXPORTED,
+    Average,
+    as_problems,
+    averaging,
+    refusing,
+    translator_of,
+)
 
 if TYPE_CHECKING:
     from transformer.decoding.translator import Translator  # loads torch, which no refusal needs
@@ -61,7 +68,7 @@ def export(
     """Export a finished trial's model for other tools, with a model card: scores, data, provenance,
     usage."""
     folder = output or Path(f"{trial.folder.parent.name}-{trial.folder.name}-{to}")
-    _check(folder, to, register)
+    _check(folder, to, register, trial.config.model)
     trial = averaging(trial, average, typed)
     with Console(stderr=True, highlight=False).status(f"Exporting {escape(trial.name)}"):
         serve_command = _export(trial, to, folder, register)
@@ -70,9 +77,11 @@ def export(
     return serve_command or _next_command(to, shlex.quote(str(folder)))
 
 
-def _check(folder: Path, to: ExportKind, register: str | None) -> None:
+def _check(folder: Path, to: ExportKind, register: str | None, model: ModelConfig) -> None:
     """Find mistakes before the model is loaded. Raises RefusedError."""
-    problems = []
+    problems = list[Problem]()
+    if to is ExportKind.ctranslate2:
+        problems += as_problems(ctranslate2_faults(model))
     if folder.exists():
         allowed = "must be a new folder: --output NEW"
         problems.append(Problem("--output", f"{folder} exists", allowed))
@@ -215,6 +224,7 @@ def _card_values(trial: Trained[TrialConfig], vocab_size: int) -> dict[str, Any]
         "flops": provenance.get("flops") if is_last_step else None,  # they are those of all steps
         "versions": [f"{package} {version}" for package, version in versions if version],
         "vocab_size": vocab_size,
+        "variant": words(added_later(config.model)),
         "params": parameters(config.model, vocab_size),
         "metrics": CARD.printed,
         "scores": {name: CARD.scores(scores).values for name, scores in trial.scored.items()},

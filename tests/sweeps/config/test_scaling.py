@@ -22,12 +22,17 @@ NEVER = {"train.seed", "data.train", "data.dev", "data.test"}
 KEYS = [key for key in SCHEMA.short_names if key not in NEVER]
 WORDS: dict[str, Any] = {
     "model.positions": "learned",
+    "model.attention_score": "dot",
+    "model.encoder_layer": "recurrent",
+    "model.kernel": 9,
+    "model.attention_window": 9,
     "model.max_positions": 200,  # a batch holds the longest pair
     "train.precision": "fp32",
     "data.name": "multi30k",
     "data.source": "fr",
     "data.target": "fr",
     "data.mirror": "elsewhere",
+    "train.longest": 100,
     "train.tokens_per_micro_batch": 700,
     "train.adam_beta1": 0.8,
     "train.adam_beta2": 0.9,

@@ -80,6 +80,16 @@ def test_the_order_of_an_epoch_is_made_once(monkeypatch: pytest.MonkeyPatch) -> 
 MIXED = random_pairs(3000, longest=40, seed=3)
 
 
+def test_pairs_longer_than_the_limit_of_training_are_left_out_and_counted() -> None:
+    batches = TrainingBatches(PAIRS, BUDGET, 20, 1, longest=9)
+    seen = {number for step in range(1, len(batches) + 1) for number in batches.indices(step)}
+    fitting = set(np.flatnonzero(PAIRS.longest_sides <= 9))
+    assert seen == fitting == set(batches.chosen)
+    assert 0 < batches.dropped == len(PAIRS) - len(fitting)
+    unlimited = TrainingBatches(PAIRS, BUDGET, 20, 1, longest=99)
+    assert unlimited.dropped == TrainingBatches(PAIRS, BUDGET, 20, 1).dropped
+
+
 @pytest.mark.parametrize(
     ("budget", "blocks"), [(499, 1), (500, 2), (1999, 2), (2000, 2), (4000, 4), (25_000, 8)]
 )

@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 import sentencepiece
-from small_trials import SMALL, SYNTHETIC, copy_data, files_data, prepared_text, untold
+from small_trials import (
+    SMALL,
+    SYNTHETIC,
+    copy_data,
+    files_data,
+    prepared_text,
+    small_trial,
+    untold,
+)
 
 from transformer.config import DataConfig
 from transformer.data import prepared as module
@@ -138,28 +146,35 @@ def test_positions_must_hold_every_evaluated_sentence_and_a_tenth_of_the_trainin
     data = copy_data(tmp_path, (30, 3, 3), "abcdef", longest=8, vocab_size=270)
     prepared = prepared_text(data, tmp_path)
 
-    def allowed(positions: int) -> list[str]:
-        faults = list(length_faults(prepared, replace(SMALL, max_positions=positions), data))
-        assert {fault.key for fault in faults} <= {"model.max_positions"}
+    def allowed(limit: int, positions: Any = "learned", **train: Any) -> list[str]:
+        model = replace(SMALL, positions=positions)
+        if not train:
+            model = replace(model, max_positions=limit)
+        faults = list(length_faults(prepared, small_trial(data, model, **train)))
+        key = "train.longest" if train else "model.max_positions"
+        assert {fault.key for fault in faults} <= {key}
         return [fault.allowed for fault in faults]
 
     longest = {name: int(prepared.pairs(name).target.lengths.max()) for name in ("dev", "test")}
     needed = sorted(prepared.pairs("train").longest_sides.tolist())[2]  # the third of thirty
     of_sets = [
-        f"must be at least {length}, the longest sentence of {name}"
+        f"must be at least {length}, the longest sentence of {name}, with learned positions"
         for name, length in longest.items()
     ]
     assert allowed(max(longest.values())) == []
     assert allowed(needed) == of_sets
-    assert allowed(needed - 1) == [
-        f"must be at least {needed}, which keeps a tenth of them",
-        *of_sets,
-    ]
+    too_few = f"must be at least {needed}, which keeps a tenth of them"
+    assert allowed(needed - 1) == [too_few, *of_sets]
+    assert allowed(needed, "sinusoids") == []
+    assert allowed(needed - 1, "sinusoids") == [too_few]
+    assert allowed(needed, longest=needed) == []
+    assert allowed(needed - 1, longest=needed - 1) == [too_few]
 
 
 def test_the_longest_sentence_is_named_by_its_file_and_line(tmp_path: Path) -> None:
     data = texts(tmp_path, dev=(SENTENCES, [*TRANSLATED[:1], "x " * 60, *TRANSLATED[2:]]))
-    (fault,) = length_faults(prepared_text(data, tmp_path), SMALL, data)
+    trial = small_trial(data, replace(SMALL, positions="learned"))
+    (fault,) = length_faults(prepared_text(data, tmp_path), trial)
     assert f"{tmp_path / 'dev.target'}:2 has " in fault.found
 
 

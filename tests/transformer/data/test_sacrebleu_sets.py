@@ -138,6 +138,6 @@ def test_a_sentence_of_a_set_that_is_too_long_is_named_by_set_and_line(
 ) -> None:
     prepared = prepared_text(data, tmp_path)
     longest = int(prepared.pairs("dev").longest_sides.max())
-    config = small_trial(data, replace(SMALL, max_positions=longest - 1))
+    config = small_trial(data, replace(SMALL, max_positions=longest - 1, positions="learned"))
     found = [problem.found for problem in TRANSLATION.data_problems(config, prepared.folder)]
     assert f"is {longest - 1}; sacrebleu:wmt13:1 has {longest} pieces" in found

@@ -141,6 +141,7 @@ def log_p(model: Transformer, source: list[int], target: list[int]) -> list[floa
         {"attention_bias": True},
         {"d_k": 3, "d_v": 8},
         {"d_k": 24, "d_v": 5},
+        {"attention_score": "dot", "d_k": 3, "d_v": 8},
     ],
     ids=str,
 )
@@ -159,6 +160,31 @@ def test_any_model_is_the_same_function_of_its_input(
         [[texts[piece] for piece in source[:-1]]], [[texts[piece] for piece in target[:-1]]]
     )
     assert scored.log_probs == pytest.approx(log_p(model, source, target), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"attention_score": "additive"},
+        {"encoder_layer": "recurrent"},
+        {"attention_window": 5},
+    ],
+    ids=str,
+)
+def test_a_model_that_ctranslate2_cannot_compute_is_refused_and_the_own_format_holds_it(
+    changes: dict[str, Any], copies: Prepared, tmp_path: Path
+) -> None:
+    model = small_model(270, **changes)
+    ((name, value),) = changes.items()
+    allowed = "must be safetensors or mlflow, which hold any model"
+    with pytest.raises(FaultyError, match=f"cannot compute model.{name} {value}; {allowed}"):
+        export_ctranslate2(model, copies.vocabulary_path, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    export_weights(model, copies.vocabulary_path, small_trial(model=model.config), tmp_path)
+    opened = open_exported(tmp_path).model
+    assert opened.config == model.config
+    source = torch.tensor([[5, 9, 7, 3]])
+    assert torch.equal(opened(source, source), model(source, source))
 
 
 def test_without_the_package_the_refusal_names_its_installation(

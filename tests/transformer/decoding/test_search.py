@@ -185,11 +185,13 @@ def test_without_an_end_each_sentence_has_the_best_outputs_of_its_own_longest_le
         assert_same(found, patient(model, sentence, decode))
 
 
-@pytest.mark.parametrize("positions", ["sinusoids", "learned"])
-def test_no_output_is_longer_than_the_position_tables(positions: str) -> None:
+@pytest.mark.parametrize(("positions", "longest"), [("sinusoids", 53), ("learned", 6)])
+def test_learned_positions_limit_the_output_and_sinusoids_go_on(
+    positions: str, longest: int
+) -> None:
     model = never_ending(max_positions=6, positions=positions)
     (found,) = beam_search(model, source(5, 4, 6), replace(DECODE, max_extra=50))
-    assert {len(h.pieces) for h in found} == {6}
+    assert {len(h.pieces) for h in found} == {longest}
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from transformer.model.attention import (
     causal_mask,
     padding_mask,
 )
+from transformer.model.attention_score import AttentionScore
 from transformer.model.encoder_decoder import DecoderLayer, EncoderLayer
 from transformer.model.on_cpu import ONE_VECTOR, softmax
 
@@ -105,14 +106,16 @@ def test_attention_with_unequal_key_and_value_widths_equals_the_formula_head_by_
     assert_close(found, torch.cat(heads, -1) @ attention.output.weight.T)
 
 
-def attended(attention: Any, mask: Any, d_k: int, d_v: int, precision: torch.dtype) -> list[Tensor]:
+def attended(
+    attention: Any, mask: Any, d_k: int, d_v: int, precision: torch.dtype, score: AttentionScore
+) -> list[Tensor]:
     """The output of a kind of attention, and the gradients of query, key and value."""
     torch.manual_seed(1)
     query, key, value = (
         torch.randn(B, 3, T, width, requires_grad=True) for width in (d_k, d_k, d_v)
     )
     with torch.autocast("cpu", precision, enabled=precision != torch.float32):
-        answer = attention(query, KeyValue(key, value), mask, 0.0)
+        answer = attention(query, KeyValue(key, value), mask, 0.0, score)
     (answer * torch.linspace(-1, 1, answer.numel()).view_as(answer)).sum().backward()
     return [
         part.float()
@@ -125,9 +128,10 @@ def attended(attention: Any, mask: Any, d_k: int, d_v: int, precision: torch.dty
     ("precision", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 2e-2)]
 )
 @pytest.mark.parametrize(("d_k", "d_v"), [(4, 7), (16, 4)])
+@pytest.mark.parametrize("scale", [0.5, 1.0])
 @pytest.mark.parametrize("masked", ["not at all", "causal", "padding"])
 def test_fused_attention_equals_the_explicit_one(
-    masked: str, d_k: int, d_v: int, precision: torch.dtype, tolerance: float
+    masked: str, scale: float, d_k: int, d_v: int, precision: torch.dtype, tolerance: float
 ) -> None:
     cpu = torch.device("cpu")
     masks: dict[str, Any] = {
@@ -135,8 +139,10 @@ def test_fused_attention_equals_the_explicit_one(
         "padding": (padding_mask(padding(T)),) * 2,
     }
     of_fused, of_explicit = masks.get(masked, (None, None))
-    found = attended(attention_module._fused, of_fused, d_k, d_v, precision)
-    expected = attended(attention_module._explicit, of_explicit, d_k, d_v, precision)
+    found = attended(attention_module._fused, of_fused, d_k, d_v, precision, AttentionScore(scale))
+    expected = attended(
+        attention_module._explicit, of_explicit, d_k, d_v, precision, AttentionScore(scale)
+    )
     assert len(found) == 4
     for mine, other in zip(found, expected, strict=True):
         assert (mine - other).norm() <= tolerance * other.norm()
@@ -144,7 +150,7 @@ def test_fused_attention_equals_the_explicit_one(
 
 def test_fused_attention_drops_out_weights() -> None:
     query, key = torch.ones(1, 1, 1, 2), torch.ones(1, 1, 1000, 2)
-    found = attention_module._fused(query, KeyValue(key, key), None, 0.5)
+    found = attention_module._fused(query, KeyValue(key, key), None, 0.5, AttentionScore(1.0))
     assert 0.85 < found[0, 0, 0, 0].item() < 1.15
     assert found[0, 0, 0, 0].item() != 1
 

@@ -40,6 +40,27 @@ def test_the_encoding_k_positions_later_is_a_linear_function_of_the_encoding(k: 
     torch.testing.assert_close(table[:-k] @ turned, table[k:], rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("changes", [{}, {"attention_window": 5}], ids=str)
+def test_a_model_with_sinusoids_reads_and_writes_beyond_its_table(changes: dict[str, Any]) -> None:
+    short, long = (small_model(max_positions=size, **changes) for size in (8, 100))
+    assert short.state_dict().keys() == long.state_dict().keys()
+    source, target = pieces(3, 60), pieces(3, 50, seed=1)
+    table = short.source_positions.table
+    assert torch.equal(short(source, target), long(source, target))
+    assert short.source_positions.table is table, "CUDA graphs read it"
+    cache, expected = short.start(source), long.logits(long(source, target))
+    for place in range(50):
+        found = short.step(target[:, place : place + 1], cache)[:, 0]
+        torch.testing.assert_close(found, expected[:, place], rtol=1e-4, atol=1e-4)
+
+
+def test_sinusoids_beyond_the_table_follow_the_model_to_its_precision() -> None:
+    positions = small_model(max_positions=8).source_positions
+    assert torch.equal(positions(0, 20), sinusoids(20, 16))
+    assert torch.equal(positions(15, 5), sinusoids(20, 16)[15:])
+    assert positions.double()(3, 40).dtype == torch.float64
+
+
 def test_learned_positions_are_two_tables_with_gradients_for_both() -> None:
     model = small_model(positions="learned").train()
     tables = [model.source_positions.table, model.target_positions.table]
@@ -57,6 +78,13 @@ VARIANTS: list[dict[str, Any]] = [
     {},
     {"positions": "learned"},
     {"attention_bias": True, "d_k": 5, "d_v": 3},
+    {"attention_score": "dot"},
+    {"attention_score": "additive"},
+    {"encoder_layer": "recurrent"},
+    {"encoder_layer": "convolutional", "kernel": 3, "dilation": 2},
+    {"encoder_layer": "separable"},
+    {"attention_window": 5},
+    {"attention_window": 3, "attention_score": "additive"},
 ]
 
 

@@ -26,6 +26,14 @@ PAIRS, DEV = random_pairs(80, longest=12), random_pairs(15, longest=12, seed=5)
 DROPPED_OUT = replace(SMALL, d_k=8, d_v=16, p_drop=0.2, attention_dropout=0.1, relu_dropout=0.1)
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 STEPS = range(1, 13)
+VARIANTS: list[dict[str, Any]] = [
+    {"attention_score": "dot"},
+    {"attention_score": "additive"},
+    {"attention_window": 3},
+    {"encoder_layer": "recurrent"},
+    {"encoder_layer": "convolutional", "kernel": 3, "dilation": 2},
+    {"encoder_layer": "separable"},
+]
 
 
 def batches(trial: TrialConfig) -> TrainingBatches:
@@ -65,11 +73,9 @@ def no_waiting() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("replayed", [False, True])
-@pytest.mark.parametrize("attention_bias", [False, True])
-def test_a_gpu_takes_the_steps_of_a_cpu(replayed: bool, attention_bias: bool) -> None:
-    trial = small_trial(
-        model=replace(SMALL, d_k=8, d_v=16, attention_bias=attention_bias), warmup_steps=100
-    )
+@pytest.mark.parametrize("changes", [{}, {"attention_bias": True}, *VARIANTS], ids=str)
+def test_a_gpu_takes_the_steps_of_a_cpu(replayed: bool, changes: dict[str, Any]) -> None:
+    trial = small_trial(model=replace(SMALL, d_k=8, d_v=16, **changes), warmup_steps=100)
     (expected, steps), (found, found_steps) = trained(trial, CPU), trained(trial, GPU, replayed)
     for mine, other in zip(found_steps, steps, strict=True):
         assert mine.loss.item() == pytest.approx(other.loss.item(), rel=1e-3)
@@ -124,8 +130,9 @@ def test_attention_is_torchs_own_within_a_trial_alone() -> None:
 
 
 @pytest.mark.parametrize("replayed", [False, True])
-def test_a_step_does_not_wait_for_the_gpu(replayed: bool) -> None:
-    trial = small_trial(model=DROPPED_OUT, precision="bf16")
+@pytest.mark.parametrize("changes", [{}, *VARIANTS], ids=str)
+def test_a_step_does_not_wait_for_the_gpu(replayed: bool, changes: dict[str, Any]) -> None:
+    trial = small_trial(model=replace(DROPPED_OUT, **changes), precision="bf16")
     source = batches(trial)
     shape = max(source.shapes())
     state = start(trial, 30, GPU)

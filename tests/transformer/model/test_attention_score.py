@@ -1,0 +1,123 @@
+"""Scores of queries and keys against the formulas of section 3.2.1, and what is reported of
+them."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from small_trials import random_pairs, small_model
+from torch import Tensor
+
+from transformer.data.batches import collate
+from transformer.data.vocabulary import PAD
+from transformer.model import attention_score as module
+from transformer.model.attention import SelfAttention
+from transformer.model.attention_score import additive_logits
+from transformer.training.attention_metrics import SENTENCES, attention_metrics
+from transformer.training.worker_group import Worker
+
+B, H, T, S, K = 3, 2, 5, 7, 4
+
+
+def parts(dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries, keys and vectors with gradients."""
+    torch.manual_seed(1)
+    shapes = [(B, H, T, K), (B, H, S, K), (H, K)]
+    query, key, vector = (torch.randn(shape, dtype=dtype, requires_grad=True) for shape in shapes)
+    return query, key, vector
+
+
+def written_out(query: Tensor, key: Tensor, vector: Tensor) -> Tensor:
+    """v·tanh(q + k), with all sums in memory."""
+    sums = query[:, :, :, None] + key[:, :, None]
+    return (sums.tanh() * vector[:, None, None]).sum(-1)
+
+
+@pytest.mark.parametrize("queries_per_slice", [1, 2, T, 3 * T, 1000])
+def test_additive_logits_and_gradients_are_those_of_the_formula_in_slices_of_any_size(
+    queries_per_slice: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit = queries_per_slice * S * K * 8
+    monkeypatch.setattr(module, "LARGEST_SLICE", limit)
+    sizes = list[int]()
+    hidden: Any = module._hidden
+
+    def measured(*arguments: Any) -> Tensor:
+        result: Tensor = hidden(*arguments)
+        sizes.append(result.nbytes)
+        return result
+
+    monkeypatch.setattr(module, "_hidden", measured)
+    weights = torch.linspace(-1, 1, B * H * T * S, dtype=torch.float64).view(B, H, T, S)
+    ours, theirs = parts(), parts()
+    logits = additive_logits(*ours)
+    torch.testing.assert_close(logits, written_out(*theirs), rtol=0, atol=1e-12)
+    (logits * weights).sum().backward()
+    (written_out(*theirs) * weights).sum().backward()
+    for mine, other in zip(ours, theirs, strict=True):
+        assert mine.grad is not None
+        # keys and vectors add up their slices in float32 at least
+        torch.testing.assert_close(mine.grad, other.grad, rtol=0, atol=1e-12)
+    assert max(sizes) <= limit
+    assert sum(sizes) == 2 * B * H * T * S * K * 8
+
+
+def test_additive_logits_in_bfloat16_are_near_those_in_float32() -> None:
+    exact, rounded = parts(torch.float32), parts(torch.float32)
+    with torch.autocast("cpu", torch.bfloat16):
+        logits = additive_logits(rounded[0].bfloat16(), rounded[1].bfloat16(), rounded[2])
+    assert logits.dtype == torch.bfloat16
+    torch.testing.assert_close(logits.float(), additive_logits(*exact), rtol=0.05, atol=0.05)
+    logits.float().square().sum().backward()
+    assert rounded[2].grad is not None
+    assert rounded[2].grad.dtype == torch.float32
+
+
+@pytest.mark.parametrize("kind", ["scaled", "dot", "additive"])
+def test_attention_with_each_score_equals_the_formula_head_by_head(kind: str) -> None:
+    attention = small_model(attention_score=kind).encoder[0].attention
+    assert isinstance(attention, SelfAttention)
+    x = torch.randn(2, 5, 16)
+    query, key, value = (x @ part.T for part in attention.qkv.weight.split([12, 12, 20]))
+    heads = []
+    for h in range(2):
+        q, k = (side[..., 6 * h : 6 * h + 6] for side in (query, key))
+        if attention.score_vector is not None:
+            logits = (q[:, :, None] + k[:, None]).tanh() @ attention.score_vector[h]
+        else:
+            logits = q @ k.transpose(1, 2) / (math.sqrt(6) if kind == "scaled" else 1)
+        heads.append(logits.softmax(-1) @ value[..., 10 * h : 10 * h + 10])
+    expected = torch.cat(heads, -1) @ attention.output.weight.T
+    torch.testing.assert_close(attention(x, None)[0], expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["scaled", "dot", "additive"])
+def test_the_reported_spread_and_entropy_are_means_over_real_queries(kind: str) -> None:
+    model, pairs = small_model(attention_score=kind), random_pairs(SENTENCES + 9, longest=12)
+    spreads, entropies = list[float](), list[float]()
+
+    def note(real: list[int], logits: Tensor, weights: Tensor) -> None:
+        """The queries of the sentences, without padding, head by head."""
+        for sentence, length in enumerate(real):
+            for row in logits[sentence, :, :length].flatten(0, 1):
+                spreads.append(float(np.std(row[row > -math.inf].numpy())))
+            for row in weights[sentence, :, :length].flatten(0, 1):
+                likely = row[row > 0].double()
+                entropies.append(float(-(likely * likely.log()).sum()))
+
+    batch = collate(pairs, np.arange(SENTENCES))
+    lengths = [(side != PAD).sum(1).tolist() for side in (batch.source, batch.target)]
+    for attention in model.attentions():
+        in_encoder = any(attention is layer.attention for layer in model.encoder)
+        real = lengths[0] if in_encoder else lengths[1]
+        attention.observer = lambda *seen, real=real: note(real, *seen)
+    with torch.no_grad():
+        model(batch.source, batch.shifted)
+    found = attention_metrics(model, pairs, "fp32", Worker())
+    assert found == {
+        "attention/logit_sd": pytest.approx(np.mean(spreads), rel=1e-4),
+        "attention/entropy": pytest.approx(np.mean(entropies), rel=1e-4),
+    }
+    assert all(attention.observer is None for attention in model.attentions())
