@@ -23,7 +23,8 @@ KINDS = (bool, int, float, str)
 def task(
     *metrics: Metric, name: str | None = None, version: int = 1, **options: Any
 ) -> Callable[[Callable[..., Any]], Task[Any]]:
-    """Make a task of the function below it. The function gets the trial, and the values of its keys.
+    """Make a task of the function below it. The function gets the trial, and the values of its
+    keys.
 
     ``name`` is that of the function if it is left out. A parameter ``seed`` gets the trial's seed,
     and ``steps`` is the number of steps; a function without it counts as one step. What it returns

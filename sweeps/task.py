@@ -261,8 +261,8 @@ class Trained(Protocol[Config_co]):
         """Add scores of a set to the trial. Raises RefusedError while a sweep runs the trial."""
 
     def kept(self, text: str) -> Path:
-        """The path where ``evaluated`` keeps a text. Its name contains settings that differ from the
-        trial's own."""
+        """The path where ``evaluated`` keeps a text. Its name contains settings that differ from
+        the trial's own."""
 
     def register(self, model: Path, name: str) -> str:
         """Register an MLflow model in the trial's run as ``NAME`` or ``NAME@ALIAS``.

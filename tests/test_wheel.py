@@ -31,7 +31,10 @@ def python(site: Path, folder: Path, code: str, *words: str) -> subprocess.Compl
 
 def typed(site: Path, folder: Path, *words: str) -> str:
     """What `allelse …` of the unpacked wheel prints in a folder."""
-    code = f"import sweeps.cli; assert sweeps.__file__.startswith({str(site)!r}), sweeps.__file__; sweeps.cli.main()"
+    code = (
+        f"import sweeps.cli; assert sweeps.__file__.startswith({str(site)!r}), "
+        "sweeps.__file__; sweeps.cli.main()"
+    )
     return python(site, folder, code, *words).stdout
 
 

@@ -86,24 +86,19 @@ class Metric:
     table_decimals: int | None = None  # if the table has other decimals
     printed: bool = True  # by `allelse evaluate` and in a model's card
     signature: str | None = None  # the key of its signature, if it has one
-    changed_by: tuple[str, ...] | None = (
-        None  # the settings for scoring that change it; None: all of them
-    )
+    # the settings for scoring that change it; None: all of them
+    changed_by: tuple[str, ...] | None = None
     note: str = ""  # below the table; `{name:usual}` stands for the value of a setting for scoring
     from_counts: tuple[str, ...] = ()  # one of FORMULAS, and the fields of a sample that it takes
-    within: str | None = (
-        None  # the name, among the scores, of a text: values compare only where it is the same
-    )
-    exp_of: str | None = (
-        None  # the metric whose exponential it is: tests and means are made on that one
-    )
-    published_as: str | None = (
-        None  # the name of its published values in the rows' files, if it is not its own
-    )
+    # the name, among the scores, of a text: values compare only where it is the same
+    within: str | None = None
+    # the metric whose exponential it is: tests and means are made on that one
+    exp_of: str | None = None
+    # the name of its published values in the rows' files, if it is not its own
+    published_as: str | None = None
     negligible: float = 0.0  # a published difference up to this counts as none
-    agrees_within: float | None = (
-        None  # none is confirmed by an interval within ± this; with exp_of, in the logarithm
-    )
+    # none is confirmed by an interval within ± this; with exp_of, in the logarithm
+    agrees_within: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "label", self.label or self.name)
@@ -202,15 +197,12 @@ class Card:
     version: int
     metrics: tuple[Metric, ...]  # the first one in the table is the headline
     symbols: dict[str, str] = field(default_factory=dict)
-    change_phrases: dict[str, str] = field(
-        default_factory=dict
-    )  # for changed keys without a column
-    setting_phrases: dict[str, str] = field(
-        default_factory=dict
-    )  # for scoring, by `name` or `name=value`
-    scoring: dict[str, str] = field(
-        default_factory=dict
-    )  # the keys that only score, each with its name in scores
+    # for changed keys without a column
+    change_phrases: dict[str, str] = field(default_factory=dict)
+    # for scoring, by `name` or `name=value`
+    setting_phrases: dict[str, str] = field(default_factory=dict)
+    # the keys that only score, each with its name in scores
+    scoring: dict[str, str] = field(default_factory=dict)
     groups: tuple[str, ...] = ()  # the groups that every config.yaml must hold
     artifacts: tuple[str, ...] = ()  # the text files of every evaluated set: `<artifact>/<set>.txt`
     sets_without_artifacts: tuple[str, ...] = ()  # evaluated sets that have none of these files
@@ -218,9 +210,8 @@ class Card:
         default_factory=lambda: {"seconds": "measured", "params": "computed", "flops": "computed"}
     )
     millions: bool = False  # whether parameters are always shown in millions
-    published_note: str = (
-        ""  # how to compare with published values; such a table always has their columns
-    )
+    # how to compare with published values; such a table always has their columns
+    published_note: str = ""
     tags: str = "study"  # where MLflow's tags for group, row and change lie
     sample: str = "sample"  # what a scored set consists of, in the singular
 

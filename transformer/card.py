@@ -134,7 +134,8 @@ CARD = Card(
     },
     millions=True,
     published_note=(
-        "Published values come from another vocabulary and corpus: compare the differences, not the values."
+        "Published values come from another vocabulary and corpus: compare the differences, "
+        "not the values."
     ),
     tags="table3",
     sample="sentence",

@@ -210,7 +210,9 @@ TRANSLATION = Task(
     precision=lambda config: config.train.precision,
     precision_choice=PrecisionChoice("train.precision", _seconds_by_precision),
     memory=_memory,
-    costs_note="params and FLOPs are computed; FLOPs assume full batches of the corpus's mean length",
+    costs_note=(
+        "params and FLOPs are computed; FLOPs assume full batches of the corpus's mean length"
+    ),
     keep=_keep,
     fingerprint=lambda config: fingerprint(config.data),
     prepare=_prepare,

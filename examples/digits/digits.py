@@ -62,9 +62,8 @@ def work(trial: Trial[Config]) -> None:
     with trial.process_group():
         shared = nn.parallel.DistributedDataParallel(net) if trial.world > 1 else net
         for step in range(trial.saved.step + 1 if trial.saved else 1, train.steps + 1):
-            chance = torch.Generator().manual_seed(
-                trial.seed * 1_000_003 + step
-            )  # so that a resume draws the same
+            # so that a resume draws the same
+            chance = torch.Generator().manual_seed(trial.seed * 1_000_003 + step)
             chosen = torch.randint(split, (train.batch,), generator=chance)[
                 trial.rank :: trial.world
             ]

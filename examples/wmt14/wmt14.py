@@ -31,9 +31,8 @@ CORPORA = {
 }
 """By name: the archive below URL, and the two files in it, without the language at their end."""
 LETTER = re.compile(r"[^\W\d_]")
-UNREADABLE = re.compile(
-    r"[\x00-\x1f\x7f-\x9f\ufffd]"
-)  # control characters, and the sign for a letter that was lost
+# control characters, and the sign for a letter that was lost
+UNREADABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ufffd]")
 MOST_WORDS = 250  # of a side
 MOST_RATIO = 3
 RULES: dict[str, Callable[[str, str], bool]] = {
@@ -105,9 +104,8 @@ def write_text(folder: Path, url: str) -> None:
     """Write train.en and train.de into the folder, and keep the archives in its folder raw."""
     raw = folder / "raw"
     raw.mkdir(parents=True, exist_ok=True)
-    unfinished = [
-        folder / f"train.{side}.part" for side in SIDES
-    ]  # whole text alone gets the names
+    # whole text alone gets the names
+    unfinished = [folder / f"train.{side}.part" for side in SIDES]
     with (
         unfinished[0].open("w", encoding="utf-8") as english,
         unfinished[1].open("w", encoding="utf-8") as german,

@@ -1,1 +1,2 @@
-"""What will run: composed rows, the plan, and what `study.json` records. Nothing here starts anything."""
+"""What will run: composed rows, the plan, and what `study.json` records. Nothing here starts
+anything."""

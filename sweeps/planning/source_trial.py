@@ -26,8 +26,8 @@ OTHER_VARIABLES = "it was trained with other environment variables"
 
 @dataclass(frozen=True)
 class Source:
-    """``is_scored`` says whether it has scores with the settings of the planned trial. Otherwise its
-    weights are scored again."""
+    """``is_scored`` says whether it has scores with the settings of the planned trial. Otherwise
+    its weights are scored again."""
 
     study: Study
     trial: StudyTrial

@@ -37,7 +37,8 @@ ACCEPTED = {
     "keys of Adam, of the tokenizer of BLEU, and of a sample of train": r"(adam_\w+|bleu_tokenizer|train_sample)",
     "attention is observed while training": " > attention/(logit_sd|entropy)",
     "keys of layers, scores, windows and lengths": (
-        " > (model[.])?(attention_score|attention_window|encoder_layer|kernel|dilation)| > (train[.])?longest"
+        " > (model[.])?(attention_score|attention_window|encoder_layer|kernel|dilation)| > "
+        "(train[.])?longest"
     ),
 }
 """Why a difference from the older version is meant: the path to it within an observation."""
@@ -69,14 +70,19 @@ def refusal(words: str, says: str, file: str = "", content: str = "") -> Case:
 
 
 SHORT = (
-    "scale=tiny data=synthetic train.steps=30 train.warmup_steps=10 train.log_every=10 train.evaluate_every=15"
+    "scale=tiny data=synthetic train.steps=30 train.warmup_steps=10 train.log_every=10 "
+    "train.evaluate_every=15"
     " train.checkpoint_every=15"
 )
-SWEEP = f"sweep {SHORT} sweep.name=small sweep.rows=[base,b_key_16,e_learned_positions] sweep.seeds=[1,2]"
+SWEEP = (
+    f"sweep {SHORT} sweep.name=small sweep.rows=[base,b_key_16,e_learned_positions] "
+    "sweep.seeds=[1,2]"
+)
 HEAD = "# @package _global_\nrow: {group: mine, change: mine}\n"
 NARROW = f"{HEAD}model: {{n_heads: 16, d_k: 16, d_v: 16}}\n"
 PLAN = (
-    "row seed key group change before_scaling steps params flops finished state weights taken_from scoring_seconds"
+    "row seed key group change before_scaling steps params flops finished state weights "
+    "taken_from scoring_seconds"
     " seconds_source interpolated ends_after_seconds memory_bytes memory_source"
 )
 STATUS = "row seed key state step steps seconds_left attempts synced_step note"
@@ -89,7 +95,10 @@ WEIGHT_FILES = (
 COMMANDS = [
     Case(
         "--help",
-        says="init plan sweep train status table report compare ui sync drop rm translate evaluate export",
+        says=(
+            "init plan sweep train status table report compare ui sync drop rm translate "
+            "evaluate export"
+        ),
     ),
     Case("--version", says="allelse"),
     Case("doctor", says="torch ray mlflow 20 rows compose"),
@@ -114,7 +123,10 @@ COMMANDS = [
     Case("table sweep.name=small --format csv", "csv"),
     Case("table sweep.name=small --format json", "json"),
     Case(
-        "table sweep.name=small --set test --metric nll --metric bleu_paper --base b_key_16 --format csv",
+        (
+            "table sweep.name=small --set test --metric nll --metric bleu_paper --base b_key_16 "
+            "--format csv"
+        ),
         "csv",
     ),
     Case("table sweep.name=small --format md", says="| base d_k 2 ±"),
@@ -182,15 +194,20 @@ OF_STUDY = [
 ]
 
 FIELDS = {
-    "study.json": "name task settings rows seeds chosen trials cells code identity margins paired vouched",
+    "study.json": (
+        "name task settings rows seeds chosen trials cells code identity margins paired vouched"
+    ),
     "base-s1/result.json": "key row seed step attempt params flops scores scoring weights",
     "base-s1/provenance.json": (
-        "about attempt attempts branch code cpu data_fingerprint data_identity device diff from own_files pairs"
+        "about attempt attempts branch code cpu data_fingerprint data_identity device diff from "
+        "own_files pairs"
         " gpus_per_worker scorings steps task threads vocabulary"
     ),
     "base-s1/attempts.jsonl": "attempt",
     "base-s1/journal.jsonl": "attempt step metrics",
-    "base-s1/config.yaml": "key data_fingerprint task row scale model train decode data cluster sweep tracking paths",
+    "base-s1/config.yaml": (
+        "key data_fingerprint task row scale model train decode data cluster sweep tracking paths"
+    ),
     "base-s1/log.txt": "",
     "base-s1/hypotheses/dev.txt": "",
     "base-s1/statistics/test.jsonl": "attempt key scores step",
@@ -198,16 +215,21 @@ FIELDS = {
 """Files of the translation study, and the fields of their first records that two runs share."""
 POINTS = (
     "attention/logit_sd attention/entropy"
-    " train/loss train/gradient_norm train/learning_rate val/nll val/ppl val/accuracy best/nll best/ppl"
+    " train/loss train/gradient_norm train/learning_rate val/nll val/ppl val/accuracy best/nll "
+    "best/ppl"
     " best/accuracy last/nll last/ppl last/accuracy final/accuracy final/test/accuracy final/nll"
-    " final/ppl final/bleu final/bleu_paper final/chrf final/test/nll final/test/ppl final/test/bleu"
-    " final/test/bleu_paper final/test/chrf delta/ppl delta/bleu published/ppl published/bleu published/params_m"
+    " final/ppl final/bleu final/bleu_paper final/chrf final/test/nll final/test/ppl "
+    "final/test/bleu"
+    " final/test/bleu_paper final/test/chrf delta/ppl delta/bleu published/ppl published/bleu "
+    "published/params_m"
     " published/delta/ppl published/delta/bleu params flops pairs/train pairs/blank pairs/too_long"
 )
 TAGS = (
-    "sweep.id sweep.identity sweep.carried sweep.training kind row row.ppl row.bleu table3.group table3.row"
+    "sweep.id sweep.identity sweep.carried sweep.training kind row row.ppl row.bleu table3.group "
+    "table3.row"
     " table3.change table3.order"
-    " trial.key seed attempt device data.fingerprint data.bleu_tokenizer decode.beam decode.train_sample"
+    " trial.key seed attempt device data.fingerprint data.bleu_tokenizer decode.beam "
+    "decode.train_sample"
     " decode.alpha decode.max_extra decode.average_checkpoints decode.average_every mlflow.runName"
 )
 TYPED = [("empty", REFUSALS), ("small", OF_STUDY), ("small", COMMANDS), ("own", OWN_COMMANDS)]
@@ -215,7 +237,8 @@ TYPED = [("empty", REFUSALS), ("small", OF_STUDY), ("small", COMMANDS), ("own", 
 WEIGHT_ROWS = ("base", "b_key_16", "big", "e_learned_positions")
 WEIGHTS = {
     f"{precision}-{workers}": f"sweep scale=tiny data=synthetic sweep.name={precision}-{workers} train.steps=40"
-    f" sweep.rows=[{','.join(WEIGHT_ROWS)}] train.precision={precision} cluster.workers={workers} decode.beam=1"
+    f" sweep.rows=[{','.join(WEIGHT_ROWS)}] train.precision={precision} "
+    f"cluster.workers={workers} decode.beam=1"
     for precision in ("fp32", "bf16")
     for workers in (1, 2)
 }

@@ -256,7 +256,10 @@ def test_a_plan_or_a_sweep_that_would_deviate_says_so_before_it_starts(place: Pl
 def test_other_data_or_another_version_of_the_task_deviates(place: Place) -> None:
     place.must("plan", *WORDS, "--lock")
     place.write({"toy.py": TOY.replace('Task("toy", 1,', 'Task("toy", 2,')})
-    expected = "Trials with other data, or of another version of the task: base-s1, base-s2, size_2-s1 and size_2-s2."
+    expected = (
+        "Trials with other data, or of another version of the task: base-s1, base-s2, "
+        "size_2-s1 and size_2-s2."
+    )
     place.environment = {"NEW": "process"}  # that imports the task again
     assert expected in " ".join(place.must("plan", *WORDS).split())
 

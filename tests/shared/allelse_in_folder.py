@@ -13,7 +13,10 @@ from sweeps.planning.study_rows.compose import compose_sweep
 from sweeps.problems import Problem, RefusedError
 
 ALLELSE = Path(sysconfig.get_path("scripts")) / "allelse"
-ROW_HEAD = "# @package _global_\nrow: {group: F, change: mine, published: {ppl: null, bleu: null, params_m: null}}\n"
+ROW_HEAD = (
+    "# @package _global_\nrow: {group: F, change: mine, published: {ppl: null, bleu: "
+    "null, params_m: null}}\n"
+)
 """The two lines that begin a user's own row."""
 
 Done = subprocess.CompletedProcess[str]

@@ -89,7 +89,9 @@ def rows_of_sizes(sizes: Mapping[str, int]) -> dict[str, str]:
     """The files of rows that differ in a size, by which planted code knows them. It computes
     nothing."""
     return {
-        f"conf/task/small/row/{name}.yaml": f"{PACKAGE}row: {{group: A, change: {name}}}\nmodel: {{size: {size}}}\n"
+        f"conf/task/small/row/{name}.yaml": (
+            f"{PACKAGE}row: {{group: A, change: {name}}}\nmodel: {{size: {size}}}\n"
+        )
         for name, size in sizes.items()
     }
 

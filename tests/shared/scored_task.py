@@ -88,10 +88,16 @@ task = Task(
 HEAD = "# @package _global_\n"
 FILES = {
     "scored.py": SOURCE,
-    "conf/task/scored/base.yaml": "model: {size: 1}\ntrain: {steps: 5}\nscore: {beam: 4, average: 1}\n",
+    "conf/task/scored/base.yaml": (
+        "model: {size: 1}\ntrain: {steps: 5}\nscore: {beam: 4, average: 1}\n"
+    ),
     "conf/task/scored/row/big.yaml": f"{HEAD}row: {{group: A}}\nmodel: {{size: 3}}\n",
-    "conf/task/scored/row/big_greedy.yaml": f"{HEAD}defaults: [big, _self_]\nrow: {{group: A}}\nscore: {{beam: 1}}\n",
-    "conf/task/scored/row/both.yaml": f"{HEAD}row: {{group: B}}\nmodel: {{size: 2}}\nscore: {{beam: 2}}\n",
+    "conf/task/scored/row/big_greedy.yaml": (
+        f"{HEAD}defaults: [big, _self_]\nrow: {{group: A}}\nscore: {{beam: 1}}\n"
+    ),
+    "conf/task/scored/row/both.yaml": (
+        f"{HEAD}row: {{group: B}}\nmodel: {{size: 2}}\nscore: {{beam: 2}}\n"
+    ),
     "conf/task/scored/row/greedy.yaml": f"{HEAD}row: {{group: C}}\nscore: {{beam: 1}}\n",
     "conf/task/scored/row/mean.yaml": f"{HEAD}row: {{group: C}}\nscore: {{average: 3}}\n",
 }

@@ -67,7 +67,8 @@ def test_the_formats_of_the_table_have_its_columns_only(finished: Study) -> None
     page = html.unescape(written("html", finished))
     assert "layer normalization" in page
     assert markdown[-1] == (
-        "accuracy: measured on test; time: measured; params: computed; FLOPs: unknown; Δ: difference from base, "
+        "accuracy: measured on test; time: measured; params: computed; FLOPs: unknown; Δ: "
+        "difference from base, "
         "between means over all seeds of both; ±: standard deviation over seeds. Seeds per row: 2."
     )
 
@@ -95,12 +96,12 @@ def test_three_metrics_on_two_sets(tagged: Study) -> None:
     assert deep.deltas == {"f1": -1.0, "error": 0.0, "accuracy": 0.25}
     text = written("md", tagged)
     assert (
-        "F1 [micro] and error: measured on dev, threshold 0.5; accuracy: measured on test, threshold 0.5; "
-        in text
+        "F1 [micro] and error: measured on dev, threshold 0.5; accuracy: measured on test, "
+        "threshold 0.5; " in text
     )
     assert (
-        "F1 [micro]: over tokens; time: measured; params: counted, unknown where empty; FLOPs: unknown;"
-        in text
+        "F1 [micro]: over tokens; time: measured; params: counted, unknown where empty; FLOPs: "
+        "unknown;" in text
     )
     assert "| change of deep | 90.2 | −1.0 | 0.12 | 0.00 | 0.750 | +0.250 |  |  | 2.5 s |" in text
 

@@ -26,7 +26,8 @@ ROOT = Path(__file__).parents[2]
 def test_provenance_names_imported_packages_and_imports_none() -> None:
     script = (
         "import json, sys, yaml; from tracking.provenance import of_process; found = of_process();"
-        "assert not {'torch', 'ray', 'mlflow'} & set(sys.modules); print(json.dumps(found['versions']))"
+        "assert not {'torch', 'ray', 'mlflow'} & set(sys.modules); "
+        "print(json.dumps(found['versions']))"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=False

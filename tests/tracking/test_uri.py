@@ -200,7 +200,10 @@ def test_code_stays_code_but_for_text_in_quotes(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("A_TOKEN", "of-the-environment")
     code = "token = tokens[i]; password: str; use(api_key=key, token=None)  # of-the-environment\n"
     assert code_without_secrets(code) == code.replace("of-the-environment", MASK)
-    code = 'api_key: str = "abc def"; token=f"abc"; {"password": \'abc\'}; my_secret = os.getenv("abc")'
+    code = (
+        'api_key: str = "abc def"; token=f"abc"; {"password": \'abc\'}; '
+        'my_secret = os.getenv("abc")'
+    )
     assert "abc" not in code_without_secrets(code)
     assert code_without_secrets("postgresql://me:pw@host") == f"postgresql://{MASK}@host"
 

@@ -1,5 +1,5 @@
-"""Figures of learning curves, from journals: the mean over a row's seeds at each step, and the range
-of the seeds.
+"""Figures of learning curves, from journals: the mean over a row's seeds at each step, and the
+range of the seeds.
 
 A panel has a few rows, and base for comparison."""
 

@@ -64,7 +64,8 @@ def _compared(outputs: Sequence[Output], texts: SetTexts, set_name: str) -> dict
     compared_with = [BASE, *fitting_texts][-1]
     seeds = ", ".join(map(str, sorted({output.seed for output in outputs})))
     note = (
-        f"{len(chosen)} of {len(shared)} lines of {set_name}, evenly spaced among those on which rows differ; "
+        f"{len(chosen)} of {len(shared)} lines of {set_name}, "
+        "evenly spaced among those on which rows differ; "
         f"seed {seeds}. "
         f"Marked: words that the {compared_with} does not have there. Struck: words left out."
     )

@@ -30,7 +30,8 @@ SECONDS_PER_HOUR = 3600.0
 class Finding:
     """``margin`` is the δ that the study states, in the metric's units.
 
-    ``seeds`` would give 80 % power and take ``hours``. With ``enough``, there are that many already.
+    ``seeds`` would give 80 % power and take ``hours``. With ``enough``, there are that many
+    already.
     """
 
     kind: FindingKind

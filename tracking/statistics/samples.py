@@ -230,7 +230,8 @@ def counts(lines: Sequence[Mapping[str, Any]], from_counts: Sequence[str]) -> Fl
     for place, row in enumerate(rows, FIRST_LINE):
         if len(row) != columns:
             raise ValueError(
-                f"line {place} has {len(row)} counts as {names}, but line {FIRST_LINE} has {columns}"
+                f"line {place} has {len(row)} counts as {names}, "
+                f"but line {FIRST_LINE} has {columns}"
             )
     counts_NC = np.array(rows, np.float64)
     faulty_rows = np.argwhere(~np.isfinite(counts_NC))

@@ -1,4 +1,5 @@
-"""The settings for scoring behind a table's rows, such as `decode.beam`: which seeds and rows share.
+"""The settings for scoring behind a table's rows, such as `decode.beam`: which seeds and rows
+share.
 
 Scores omit a setting while it has its neutral value. So an absent setting is a value, and takes
 part in comparisons.

@@ -2,8 +2,8 @@
 
 Behind every mark: moderated variances, Satterthwaite's t, Holm's and Bonferroni's corrections.
 
-Three seeds say little about a row's variance, and one variance for all rows is wrong where one row is
-noisier. So each row's variance moves towards those of the others, as far as the rows agree
+Three seeds say little about a row's variance, and one variance for all rows is wrong where one row
+is noisier. So each row's variance moves towards those of the others, as far as the rows agree
 (empirical Bayes: Smyth, Stat. Appl. Genet. Mol. Biol. 3:3, 2004). A guard keeps a noisy row noisy.
 What this costs and finds is measured in docs/statistics.md.
 

@@ -18,7 +18,8 @@ OF_A_RUN = {"key", "data_fingerprint", "row", "sweep", "tracking", "paths", "clu
 
 @dataclass(frozen=True)
 class Side:
-    """Finished trials of one row that did not diverge; ``label`` is the name that the user typed."""
+    """Finished trials of one row that did not diverge; ``label`` is the name that the user
+    typed."""
 
     label: str
     study: Study

@@ -358,8 +358,8 @@ def _family_text(family: "Family") -> str:
 
 
 def _tested_parts(family: "Family") -> list[str]:
-    """Such as "2 better than base", "5 worse": one for each kind that any row has. The seeds end the
-    last one."""
+    """Such as "2 better than base", "5 worse": one for each kind that any row has. The seeds end
+    the last one."""
     rows = Counter(test.finding.kind for test in family.tests.values())
     kinds = [kind for kind in PHRASES if rows[kind]]
     if not kinds:

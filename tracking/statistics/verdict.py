@@ -82,7 +82,10 @@ def verdict(family: Family, published: PublishedNumbers) -> MetricVerdict | None
 def rule(metric: Metric, reference: str) -> str:
     """The rule behind the verdicts of a metric, as one paragraph."""
     sentences = [
-        f"Rule for {metric.label}: a row agrees if it is marked as different on the published side of {reference}.",
+        (
+            f"Rule for {metric.label}: a row agrees if it is marked as different on the published "
+            f"side of {reference}."
+        ),
         "It disagrees if it is marked on the other side. Otherwise the difference is not shown.",
         f"A published |Δ| of at most {metric.negligible:g} is none in the paper.",
     ]
@@ -92,7 +95,8 @@ def rule(metric: Metric, reference: str) -> str:
     scale = "in ln " if metric.exp_of else ""
     margin = f"{metric.agrees_within:g} {scale}{metric.label}"
     sentences.append(
-        f"It agrees if our whole interval lies within ± {margin}, and disagrees if all of it lies outside."
+        f"It agrees if our whole interval lies within ± {margin}, "
+        "and disagrees if all of it lies outside."
     )
     if metric.exp_of:
         sentences.append(f"For that, {metric.label} is compared as ln {metric.label}.")

@@ -143,7 +143,8 @@ def _family_line(families: Sequence["Family"], only_score: bool, over: str) -> s
     if only_score:
         rows += f" that {'scores' if is_one_row else 'score'} {reference}'s weights"
     return (
-        f"Seed by seed, {rows} {verb} compared with {reference} at {seeds}, each metric separately: "
+        f"Seed by seed, {rows} {verb} compared with {reference} at {seeds}, "
+        "each metric separately: "
         f"{paired_test_words(families)}, {level}."
     )
 
@@ -195,7 +196,10 @@ def _interval_lines(
 ) -> Iterator[str]:
     references = {family.reference for family in tested}
     over = "all rows" if len(references) == 1 else "the rows of each reference"
-    yield f"[ ]: 95 % interval of Δ, over seeds of row and {reference}, adjusted over {over} (Bonferroni)."
+    yield (
+        f"[ ]: 95 % interval of Δ, over seeds of row and {reference}, "
+        f"adjusted over {over} (Bonferroni)."
+    )
     rows = dict.fromkeys(row for row, test in tests if test.unlike_its_interval)
     if rows:
         reason = "because intervals are adjusted more strictly"
@@ -287,14 +291,16 @@ def _tested_sentence(study: Study, families: Sequence["Family"], which_rows: str
         tests = f"{_paired_tests_words(families)} at the common seeds"
     differences = "differences" if which_rows else "Differences"
     sentence = (
-        f"{which_rows}{differences} from {reference} in {listed([*labels])} are tested over seeds by {tests}, "
+        f"{which_rows}{differences} from {reference} in {listed([*labels])} are tested over "
+        f"seeds by {tests}, "
         f"with Holm's correction ({rows}, {100 * ALPHA:g} % for the family); "
         "their 95 % intervals have Bonferroni's correction."
     )
     margins = margin_words(families)
     if margins:
         sentence += (
-            f" With the stated margin δ ({listed(margins)}), the intervals also show which rows are "
+            f" With the stated margin δ ({listed(margins)}), "
+            "the intervals also show which rows are "
             f"no worse than {reference} by δ, and which are better by at least δ."
         )
     return sentence

@@ -198,7 +198,8 @@ def length_faults(prepared: Prepared, trial: TrialConfig) -> Iterator[Fault]:
 
 
 def _train_length_faults(prepared: Prepared, key: str, limit: int) -> Iterator[Fault]:
-    """A fault if less than ``LEAST_SHARE`` of the training pairs fit the limit that ``key`` sets."""
+    """A fault if less than ``LEAST_SHARE`` of the training pairs fit the limit that ``key``
+    sets."""
     lengths = np.sort(prepared.pairs("train").longest_sides)
     fitting = int((lengths <= limit).sum())
     least = ceil(len(lengths) * LEAST_SHARE)

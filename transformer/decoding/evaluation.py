@@ -49,9 +49,8 @@ def text_scores(
     bleu, bleu_counts = _scored("bleu", sacrebleu.BLEU(tokenize=tokenizer), hypotheses, references)
     chrf, chrf_counts = _scored("chrf", sacrebleu.CHRF(), hypotheses, references)
     moses = sacremoses.MosesTokenizer(lang=language)
-    plain = sacrebleu.BLEU(
-        tokenize="none", smooth_method="none", force=True
-    )  # force: do not warn of tokenized text
+    # force: do not warn of tokenized text
+    plain = sacrebleu.BLEU(tokenize="none", smooth_method="none", force=True)
     split = ([_split_compounds(moses, line) for line in side] for side in (hypotheses, references))
     paper, paper_counts = _scored("bleu_paper", plain, *split)
     paper["bleu_paper_signature"] += (

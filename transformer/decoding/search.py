@@ -96,8 +96,8 @@ def beam_search(
 
     The longest output of a sentence is its input + ``decode.max_extra`` pieces, both with
     end-of-sentence. Learned positions limit it to ``max_positions``, which no input may exceed. If
-    no hypothesis has finished by then, the result is the best unfinished ones. Raises NotFiniteError with row
-    numbers of ``source_BS``.
+    no hypothesis has finished by then, the result is the best unfinished ones. Raises
+    NotFiniteError with row numbers of ``source_BS``.
     """
     if not len(source_BS):
         return []

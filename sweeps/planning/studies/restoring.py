@@ -1,4 +1,5 @@
-"""What was moved to the trash comes back: a whole study, or trials into the study as it is today."""
+"""What was moved to the trash comes back: a whole study, or trials into the study as it is
+today."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -1,4 +1,5 @@
-"""The versions of the user's code that a study has been trained with, and whether today's differs."""
+"""The versions of the user's code that a study has been trained with, and whether today's
+differs."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -202,7 +202,8 @@ def _memory_lines(estimate: "Estimate") -> Iterator[tuple[str, bool]]:
 
 
 def precision_lines(plan: "Plan") -> Iterator[str]:
-    """A line if another precision is faster on this machine. Only for a study that has not begun."""
+    """A line if another precision is faster on this machine. Only for a study that has not
+    begun."""
     from sweeps.costs.faster_precision import faster_precision
 
     begun = plan.before is not None and plan.before.begun

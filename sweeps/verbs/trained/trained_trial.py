@@ -119,7 +119,8 @@ class TrainedTrial:
         }
 
     def _is_current(self, label: str, head: Mapping[str, Any]) -> bool:
-        """Whether these statistics are complete, of these weights, and from the code that scores."""
+        """Whether these statistics are complete, of these weights, and from the code that
+        scores."""
         if unless_lost(partial(self.files.statistics, label), None) is None:
             return False
         is_from_scorer = not self._suffix or head.get("code") == self._code.get("code")

@@ -169,7 +169,10 @@ def test_combinations_of_the_same_content_are_one_row(tmp_path: Path) -> None:
 
 
 def test_values_that_belong_together(tmp_path: Path) -> None:
-    entries = "[{model.n_heads: 4, model.d_k: 128, model.d_v: 128}, {model: {n_heads: 16, d_k: 32, d_v: 32}}]"
+    entries = (
+        "[{model.n_heads: 4, model.d_k: 128, model.d_v: 128}, {model: {n_heads: 16, d_k: "
+        "32, d_v: 32}}]"
+    )
     found = plan(tmp_path, f"sweep.vary={entries}")
     assert [change for _, _, change in found[1:]] == ["h 4, d_k = d_v = 16", "h 16, d_k = d_v = 4"]
     own(

@@ -84,7 +84,10 @@ def test_a_file_that_is_asked_for_by_name_is_refused_by_its_ending(tmp_path: Pat
         tmp_path,
         files={"conf/task/small/scale/half.yml": f"{HEAD}scale: {{name: half, size: 2}}\n"},
     )
-    reason = 'scale (command line) is "half", but conf/task/small/scale/half.yml ends in .yml … rename it to half.yaml'
+    reason = (
+        'scale (command line) is "half", but conf/task/small/scale/half.yml ends in .yml … '
+        "rename it to half.yaml"
+    )
     refused_for(tmp_path, [reason], "plan", "task=small", "scale=half")
 
 

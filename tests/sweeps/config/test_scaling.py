@@ -133,8 +133,14 @@ def test_the_plan_notes_what_became_of_each_difference(tmp_path: Path) -> None:
     own_row(tmp_path, "train: {warmup_steps: 8000, steps: 7}\n")
     notes = plan(tmp_path, "sweep.rows=[base,mine,big]").composition.notes
     assert notes == [
-        "Scale tiny sets these, so rows keep them in proportion to base: mine train.warmup_steps 400.",
-        "At scale tiny every row trains for 400 steps; ignored: train.steps of mine, train.steps of big.",
+        (
+            "Scale tiny sets these, so rows keep them in proportion to base: "
+            "mine train.warmup_steps 400."
+        ),
+        (
+            "At scale tiny every row trains for 400 steps; ignored: train.steps of mine, "
+            "train.steps of big."
+        ),
     ]
 
 

@@ -85,7 +85,8 @@ TYPED: list[tuple[str, list[str]]] = [
     (
         "train scale=huge",
         [
-            'scale (command line) is "huge", but conf/scale/ has no such file … half, paper, quarter, tiny'
+            'scale (command line) is "huge", but conf/scale/ has no such file … half, paper, '
+            "quarter, tiny"
         ],
     ),
     (
@@ -117,7 +118,10 @@ TYPED: list[tuple[str, list[str]]] = [
         "train scale=paper scale.width=3 scale.depth=4 scale.steps=7",
         [
             "scale.depth (command line) is 4 must divide model.n_layers, which is 6",
-            "scale.width (command line) is 3 must divide model.d_model, which is 512 … model.d_k, which is 64",
+            (
+                "scale.width (command line) is 3 must divide model.d_model, "
+                "which is 512 … model.d_k, which is 64"
+            ),
             "scale.steps (command line) is 7 must divide train.steps, which is 100000",
         ],
     ),
@@ -216,7 +220,10 @@ ROWS: list[tuple[str, str, list[str]]] = [
             "model.d_fff (conf/row/mine.yaml:5) is not a key",
             "train.seed (conf/row/mine.yaml:6) is set by a row",
             "train.seed (conf/row/mine.yaml:6) is 1.5",
-            "modell (conf/row/mine.yaml:7) is not a key a row sets only row, model … did you mean model?",
+            (
+                "modell (conf/row/mine.yaml:7) is not a key a row sets only row, "
+                "model … did you mean model?"
+            ),
             "decode.beam (command line) is 0",
         ],
     ),
@@ -267,7 +274,8 @@ ROWS: list[tuple[str, str, list[str]]] = [
         f"{MINE} 'sweep.vary=[{{model.n_heads: 4, model.d_ff: 1024}}]'",
         "model: {d_ff: 1024, n_heads: 4}\n",
         [
-            "sweep.rows (command line) lists d_ff_1024-n_heads_4 and mine, which would train the same model"
+            "sweep.rows (command line) lists d_ff_1024-n_heads_4 and mine, "
+            "which would train the same model"
         ],
     ),
     (
@@ -299,7 +307,10 @@ FILES: list[tuple[str, str, str, list[str]]] = [
     (
         "plan scale=few sweep.rows=[base,b_key_16]",
         "scale/few",
-        f"{GLOBAL}scale: {{name: few, width: 1, depth: 1, steps: 1}}\ntrain: {{warmup_steps: few}}\n",
+        (
+            f"{GLOBAL}scale: {{name: few, width: 1, depth: 1, steps: 1}}\ntrain: {{warmup_steps: "
+            "few}\n"
+        ),
         ['train.warmup_steps (conf/scale/few.yaml:3) is "few"'],
     ),
     (

@@ -165,7 +165,10 @@ def test_a_row_that_equals_its_host_after_scaling_is_refused(folder: Path) -> No
     )
     words = ("sweep.rows=[base,exact]",)
     assert weights(planned(folder, *words)) == {"base-s1": "", "exact-s1": "base-s1"}
-    reason = "score.exact (conf/task/scored/row/exact.yaml:3) … at scale small the row would not differ from base"
+    reason = (
+        "score.exact (conf/task/scored/row/exact.yaml:3) … at scale small the row would not "
+        "differ from base"
+    )
     refused_for(folder, [reason], "sweep", *STUDY, *words, "scale=small")
 
 

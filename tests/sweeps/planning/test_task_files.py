@@ -11,7 +11,9 @@ from typed import refusal, typed
 
 KIND = '    kind: Literal["round", "square"]\n'
 HELPED = {
-    "\n\n@dataclass(frozen=True)\nclass Model": "\nimport helper\n\n\n@dataclass(frozen=True)\nclass Model"
+    "\n\n@dataclass(frozen=True)\nclass Model": (
+        "\nimport helper\n\n\n@dataclass(frozen=True)\nclass Model"
+    )
 }
 
 
@@ -49,7 +51,7 @@ def test_keys_of_a_former_schema_name_the_study_that_recorded_them(
     shutil.copytree(trained / "runs", now / "runs")
     said = refusal(now, "plan", "task=small")
     assert (
-        "model.kind (runs/small-full/study.json) is not a key keys under model are size; recorded by"
-        in said
+        "model.kind (runs/small-full/study.json) is not a key keys under model are size; "
+        "recorded by" in said
     )
     assert "type `allelse rm small-full`, or choose another sweep.name" in said

@@ -74,7 +74,9 @@ def test_the_seed_decides_and_the_place_of_the_task_does_not(tmp_path: Path, bef
 
 def test_modules_of_one_name_in_two_folders_are_two_tasks(tmp_path: Path) -> None:
     helped = {
-        "\n\n@dataclass(frozen=True)\nclass Model": "\nimport helper\n\n\n@dataclass(frozen=True)\nclass Model"
+        "\n\n@dataclass(frozen=True)\nclass Model": (
+            "\nimport helper\n\n\n@dataclass(frozen=True)\nclass Model"
+        )
     }
     places = [tmp_path / "one", tmp_path / "two"]
     for version, place in enumerate(places, 1):

@@ -174,8 +174,8 @@ def test_a_ray_that_a_sweep_cannot_start_is_refused(
     for verb in (("plan", "--check"), ("sweep",)):
         said = refusal(here, *verb, BASE, *words)
         assert (
-            "cluster.address (command line) is null, but within a job of a Ray cluster no other Ray can start"
-            in said
+            "cluster.address (command line) is null, but within a job of a Ray cluster no other "
+            "Ray can start" in said
         )
         assert "type cluster.address=auto, which takes this cluster" in said
         assert re.search(
@@ -190,7 +190,9 @@ MISMATCH = (
 UNJOINED = {  # what Ray prints, and what is said of it
     MISMATCH: f"{MISMATCH} must run the same Python and the same Ray as this machine",
     "": "Ray's node process on this machine may be gone type `ray status` to see the nodes",
-    "Something else is wrong": "but Something else is wrong must be the address of a running Ray cluster",
+    "Something else is wrong": (
+        "but Something else is wrong must be the address of a running Ray cluster"
+    ),
 }
 
 

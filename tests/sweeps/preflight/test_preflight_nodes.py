@@ -82,10 +82,19 @@ def test_each_fault_of_each_node_is_named_at_once(cluster: Machines, folder: Pat
     done = check(cluster, folder, "task=translation", *TEXT, "sweep.rows=[base]")
     assert done.code == 2
     for line in (
-        "cluster.address (command line) on 10.77.0.2 (bare): allelse is not installed install allelse",
-        f"on 10.77.0.3 (other): allelse {OURS} in {cluster.all[2].env['PYTHONPATH']}/sweeps differs from {OURS}",
+        (
+            "cluster.address (command line) on 10.77.0.2 (bare): "
+            "allelse is not installed install allelse"
+        ),
+        (
+            f"on 10.77.0.3 (other): allelse {OURS} in {cluster.all[2].env['PYTHONPATH']}/sweeps "
+            f"differs from {OURS}"
+        ),
         "on 10.77.0.3 (other): torch is 1.0 must be",
-        f"on 10.77.0.4 (alone): is {folder}/runs, but no file can be written in {folder}: Read-only file system",
+        (
+            f"on 10.77.0.4 (alone): is {folder}/runs, but no file can be written in {folder}: "
+            "Read-only file system"
+        ),
         f"data.train (command line) on 10.77.0.4 (alone): {folder}/train.txt does not exist",
         f"on 10.77.0.4 (alone): {folder}/runs is not shared",
         "Refused, for 8 reasons",
@@ -113,7 +122,8 @@ def test_a_machine_that_has_not_joined_the_cluster_is_told_how(
     done = on_one_line(cluster.all[-1].start(*words, cwd=folder))
     assert done.code == 2, done.output
     assert (
-        f"cluster.address (command line) is {cluster.address}, but this machine is not one of its nodes "
+        f"cluster.address (command line) is {cluster.address}, "
+        "but this machine is not one of its nodes "
         f"type `ray start --address={cluster.address}` here first"
     ) in done.output
     assert "Nothing was started." in done.output

@@ -39,8 +39,8 @@ def test_the_end_of_ray_is_one_line_and_the_same_command_finishes(
     assert not RAW.search(output), output
     (line,) = [line for line in output.splitlines() if "ended; the trials resume" in line]
     assert (
-        f"({name}) ended; the trials resume from their last checkpoints. To continue, run again: allelse"
-        in line
+        f"({name}) ended; the trials resume from their last checkpoints. To continue, run again: "
+        "allelse" in line
     )
     (logs,) = re.findall(r"^Ray's logs: (.*)$", output, re.MULTILINE)
     assert (Path(logs) / "gcs_server.out").exists()

@@ -46,8 +46,8 @@ def test_no_trial_is_trained_by_other_code(tmp_path: Path) -> None:
     assert "it resumes with the next sweep" in said
     assert "starting another attempt" not in said
     assert (
-        "must be the same version or commit on every node, and unchanged while a sweep runs. Stopping"
-        in said
+        "must be the same version or commit on every node, and unchanged while a sweep runs. "
+        "Stopping" in said
     )
     assert again.code == 2
     assert differs in " ".join(again.output.split())

@@ -12,7 +12,10 @@ from scored_task import SOURCE, write_scored
 from studies import allelse
 
 STUDY = ("task=scored", "sweep.name=s", "tracking=off")
-SAVES = "        if step in trial.kept_steps or step == steps:\n            trial.checkpoint(step, total)\n"
+SAVES = (
+    "        if step in trial.kept_steps or step == steps:\n            "
+    "trial.checkpoint(step, total)\n"
+)
 STATES = "trial.states(averaged(config))"
 KEEP = "steps=averaged(config)"
 STEPS = "steps=lambda config: config.train.steps"
@@ -125,8 +128,8 @@ def test_every_verb_refuses_steps_that_were_not_kept(whole: Path) -> None:
     for verb in VERBS:
         said = refused(whole, verb, "base,mean")
         assert (
-            "mean-s1 (conf/task/scored/row/mean.yaml) would be scored over the steps 3, 4 of base-s1"
-            in said
+            "mean-s1 (conf/task/scored/row/mean.yaml) would be scored over the steps 3, "
+            "4 of base-s1" in said
         )
         assert "which were not kept must be steps with a checkpoint: 5" in said
 

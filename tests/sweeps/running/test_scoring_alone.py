@@ -9,7 +9,10 @@ from scored_task import SOURCE, write_scored
 from typed import printed, refusal, typed
 
 STUDY = ("task=scored", "sweep.name=s")
-SAVES = "        if step in trial.kept_steps or step == steps:\n            trial.checkpoint(step, total)\n"
+SAVES = (
+    "        if step in trial.kept_steps or step == steps:\n            "
+    "trial.checkpoint(step, total)\n"
+)
 
 
 @pytest.fixture
@@ -47,8 +50,8 @@ def test_a_host_without_its_last_state_is_refused(folder: Path) -> None:
     said = refusal(folder, "train", *STUDY, "row=greedy", "--add")
     assert "greedy-s1 (conf/task/scored/row/greedy.yaml)" in said
     assert (
-        "of base-s1, which has no checkpoint of its last step, 5 must be a step with a checkpoint: 3"
-        in said
+        "of base-s1, which has no checkpoint of its last step, "
+        "5 must be a step with a checkpoint: 3" in said
     )
 
 

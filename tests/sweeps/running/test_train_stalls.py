@@ -20,7 +20,10 @@ HANGS = "__import__('time').sleep(10**6)"
 @pytest.mark.everyday
 def test_a_lone_worker_that_hangs_fails_with_its_stack_and_resumes(tmp_path: Path) -> None:
     begins = "        total +="
-    planted = f"        if step == 5 and not __import__('pathlib').Path('calm').exists():\n            {HANGS}\n"
+    planted = (
+        "        if step == 5 and not __import__('pathlib').Path('calm').exists():\n      "
+        f"      {HANGS}\n"
+    )
     folder = write_task(tmp_path / "study", {begins: planted + begins})
     done = allelse("train", *WORDS, "sweep.stall_minutes=0.1", cwd=folder)
     trial = folder / "runs" / "s" / "base-s1"

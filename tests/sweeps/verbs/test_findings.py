@@ -345,8 +345,8 @@ def test_a_marked_row_whose_interval_holds_zero_is_explained(tmp_path: Path) -> 
     assert line["low_bleu"] < 0 < line["high_bleu"]
     text = said(tmp_path, "table", "--intervals", "--format", "md")
     assert (
-        "Marked although the interval contains 0, because intervals are adjusted more strictly: near."
-        in text
+        "Marked although the interval contains 0, because intervals are adjusted more strictly: "
+        "near." in text
     )
     assert "Marked although" not in said(
         tmp_path, "table", "--intervals", "--rows", "base,far", "--format", "md"

@@ -76,8 +76,8 @@ def test_everything_wrong_with_the_places_is_refused_before_anything_is_read(
     said = refusal(tmp_path, "report", "--output", "file/page.pdf", "--figures", f"{tmp_path}/file")
     assert "Refused, for 3 reasons" in said
     assert (
-        "--output is file/page.pdf must be a file that ends in .html did you mean --output file/page.html?"
-        in said
+        "--output is file/page.pdf must be a file that ends in .html did you mean --output "
+        "file/page.html?" in said
     )
     for option in ("--output", "--figures"):
         assert (

@@ -111,7 +111,10 @@ def test_seeds_added_after_results_are_said_on_any_clock(tmp_path: Path) -> None
 
 def test_a_row_that_builds_on_another_has_no_published_figures_of_it(tmp_path: Path) -> None:
     """The example of docs/configuration.md, and a row that states a figure of its own."""
-    example = '# @package _global_\ndefaults: [big, _self_]\nrow: {group: big, change: "big, P_drop 0.1"}\n'
+    example = (
+        '# @package _global_\ndefaults: [big, _self_]\nrow: {group: big, change: "big, '
+        'P_drop 0.1"}\n'
+    )
     stated = "# @package _global_\ndefaults: [big, _self_]\nrow: {published: {bleu: 26.0}}\n"
     (tmp_path / "conf" / "row").mkdir(parents=True)
     (tmp_path / "conf" / "row" / "big_dropout.yaml").write_text(
@@ -306,7 +309,8 @@ FOUND = {
         ),
         (
             *("up", 3.0),
-            "2 rows better than base by at least 3 loss, 1 worse, 1 no worse than 3 loss, 1 undecided (3 seeds), "
+            "2 rows better than base by at least 3 loss, 1 worse, 1 no worse than 3 loss, "
+            "1 undecided (3 seeds), "
             "1 not tested (2 seeds)",
         ),
     ],
@@ -340,7 +344,10 @@ def test_with_one_seed_the_first_line_says_that_nothing_was_tested(tmp_path: Pat
 
 def test_metrics_that_found_different_things_have_a_part_each(tmp_path: Path) -> None:
     pieces_study(tmp_path, VOCABULARIES)
-    line = "PPL: 3 rows worse than base (3 seeds), 1 not tested (different pieces from base); accuracy: 4 rows better"
+    line = (
+        "PPL: 3 rows worse than base (3 seeds), 1 not tested (different pieces from base); "
+        "accuracy: 4 rows better"
+    )
     assert table(tmp_path).startswith(f"made {line} than base (3 seeds) ")
 
 

@@ -41,7 +41,9 @@ def rescore(trials: Sequence[Trained[Config]], steps: str = "2,4") -> str:
 task = replace(task, verbs=(reveal, rescore))
 '''
 SOURCE = {
-    "from dataclasses import dataclass\n": "import json\nfrom dataclasses import dataclass, replace\n"
+    "from dataclasses import dataclass\n": (
+        "import json\nfrom dataclasses import dataclass, replace\n"
+    )
 }
 BASE = ["task=small", "sweep.name=s"]
 
@@ -158,7 +160,8 @@ def test_a_verb_without_a_trained_first_is_refused(tmp_path: Path) -> None:
     write_task(tmp_path)
     with (tmp_path / "small.py").open("a") as file:
         file.write(
-            "\n\ndef reveal(name: str) -> None: ...\n\n\ntask = Task(**vars(task) | {'verbs': (reveal,)})\n"
+            "\n\ndef reveal(name: str) -> None: ...\n\n\ntask = Task(**vars(task) | {'verbs': "
+            "(reveal,)})\n"
         )
     said = refusal(tmp_path, "reveal", "base-s1", "task=small")
     assert (

@@ -209,7 +209,10 @@ def test_a_node_prepares_the_planned_copy_or_names_itself(here: Path) -> None:
     assert "share that folder" in problem.allowed
     (here / "some").write_text("abd")
     (problem,) = problems(lambda: open_here(here, data="changed"))
-    head = f"{socket.gethostname()} has no prepared data and cannot prepare it: data: the data of letters changed"
+    head = (
+        f"{socket.gethostname()} has no prepared data and cannot prepare it: data: "
+        "the data of letters changed"
+    )
     assert problem.found.startswith(head)
     assert not (here / "changed").exists()
 

@@ -236,10 +236,13 @@ def paragraph(study: Study) -> str:
 def test_with_three_seeds_tests_over_seeds_are_told(tmp_path: Path) -> None:
     study = made.make(tmp_path / "reading", {"base": 0.5, "deep": 0.7, "wide": 0.8}, (1, 2, 3))
     assert paragraph(study) == (
-        "In an ablation study of reading, we trained the configuration base (4.810K parameters) and two variants of "
+        "In an ablation study of reading, we trained the configuration base (4.810K parameters) "
+        "and two variants of "
         "it, each with one named change, with three random seeds each. "
         "We report accuracy and memory on the dev set, as means over seeds. "
-        "Differences from base in accuracy are tested over seeds by t-tests with moderated variances (Smyth, 2004) and "
-        "Satterthwaite's degrees of freedom, with Holm's correction (2 rows, 5 % for the family); their 95 % intervals "
+        "Differences from base in accuracy are tested over seeds by t-tests with moderated "
+        "variances (Smyth, 2004) and "
+        "Satterthwaite's degrees of freedom, with Holm's correction (2 rows, "
+        "5 % for the family); their 95 % intervals "
         "have Bonferroni's correction."
     )

@@ -83,12 +83,16 @@ def test_a_name_is_no_path(data: DataConfig, tmp_path: Path) -> None:
     [
         (
             {"dev": ["sacrebleu:wtm13"]},
-            'data.dev sacreBLEU has no set "wtm13" must be a test set of sacreBLEU, such as wmt13 or wmt14/full '
+            'data.dev sacreBLEU has no set "wtm13" must be a test set of sacreBLEU, '
+            "such as wmt13 or wmt14/full "
             "did you mean data.dev=[sacrebleu:wmt13]?",
         ),
         (
             {"test": ["sacrebleu:WMT14/ful"]},
-            'data.test sacreBLEU has no set "WMT14/ful" … did you mean data.test=[sacrebleu:wmt14/full]?',
+            (
+                'data.test sacreBLEU has no set "WMT14/ful" … did you mean '
+                "data.test=[sacrebleu:wmt14/full]?"
+            ),
         ),
         (
             {"target": "letters"},
