@@ -123,7 +123,7 @@ def files_of(place: Path) -> set[str]:
 
 def test_the_script_is_a_page() -> None:
     lines = (ROOT / "examples/wmt14/wmt14.py").read_text("utf-8").splitlines()
-    assert len([line for line in lines if line.strip()]) <= 130
+    assert len([line for line in lines if line.strip()]) <= 140
 
 
 def test_the_text_is_downloaded_cleaned_by_counted_rules_and_written_side_by_side(
