@@ -11,11 +11,11 @@ from sweeps.config.overrides import Overrides, other_name
 from sweeps.problems import COMMAND_LINE, UNKNOWN_KEY, Problem
 
 
-class FoundProblems:
-    """Collects a command's problems in ``every``, each with its place.
+class ProblemCollector:
+    """Collects a command's problems in ``problems``, each with its place.
 
     ``typed`` are the command's overrides. ``overrides`` are these on top of the ones that the
-    ``study`` has recorded with its ``rows``.
+    ``study`` has recorded, with the names of its ``recorded_rows``.
     """
 
     def __init__(
@@ -24,22 +24,22 @@ class FoundProblems:
         typed: Overrides,
         overrides: Overrides,
         study: Path | None = None,
-        rows: Collection[str] = (),
+        recorded_rows: Collection[str] = (),
     ) -> None:
         self.library = library
         self.typed = typed
         self.overrides = overrides
         self.study = study
-        self.recorded = rows
+        self.recorded_rows = recorded_rows
         self.chosen = dict(overrides.choices)
-        self.every: list[Problem] = []
+        self.problems: list[Problem] = []
         self.made = MadeRows(library, self.place_of_maker)
         self.way_out = ""  # what to type about a value that the study has recorded
         self._wrong_in_base: set[str] = set()
 
     def refuse(self, key: str, fault: str, allowed: str, nearest: str | None = None) -> None:
         """Keep a problem of the command line."""
-        self.every.append(Problem(key, fault, allowed, nearest, COMMAND_LINE))
+        self.problems.append(Problem(key, fault, allowed, nearest, COMMAND_LINE))
 
     def note(self, problems: Iterable[Problem], row: str = "") -> None:
         """Keep a row's problems, each with the place that set the value.
@@ -52,7 +52,7 @@ class FoundProblems:
         for problem in new_problems:
             location = problem.place or self.place(problem.key, row)
             if not self._is_repeated(problem, location):
-                self.every.append(self._completed(problem, location, row))
+                self.problems.append(self._completed(problem, location, row))
 
     def _is_new(self, problem: Problem, row: str) -> bool:
         return row == BASE or problem.key not in self._wrong_in_base
@@ -62,7 +62,7 @@ class FoundProblems:
         if problem.found != UNKNOWN_KEY:
             return False
         return any(
-            (earlier.key, earlier.place) == (problem.key, location) for earlier in self.every
+            (earlier.key, earlier.place) == (problem.key, location) for earlier in self.problems
         )
 
     def _completed(self, problem: Problem, location: str | None, row: str) -> Problem:
@@ -112,7 +112,7 @@ class FoundProblems:
     def is_only_recorded(self, row: str) -> bool:
         """Whether only the study has the row: no file has it, and nothing makes it."""
         has_source = row in self.made.rows or row in self.library.folders.options("row")
-        return row in self.recorded and not has_source
+        return row in self.recorded_rows and not has_source
 
     def place(self, key: str, row: str) -> str | None:
         """Where the row's value is set, or should be; None if that is unknown."""

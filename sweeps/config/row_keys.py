@@ -3,11 +3,11 @@
 import yaml
 
 from sweeps.config.files import BASE, lines_of
-from sweeps.config.refusals import FoundProblems
+from sweeps.config.refusals import ProblemCollector
 from sweeps.config.rows import ALL
 
 
-def own_keys(collector: FoundProblems, row: str) -> set[str]:
+def own_keys(collector: ProblemCollector, row: str) -> set[str]:
     """The keys that the row sets in its file, or by which it was made."""
     if made_row := collector.made.rows.get(row):
         return {*made_row.values, *made_row.final}
@@ -17,7 +17,7 @@ def own_keys(collector: FoundProblems, row: str) -> set[str]:
     return {key for key in lines_of(file) if key in collector.library.schema.short_names}
 
 
-def builds_on(collector: FoundProblems, row: str) -> str | None:
+def builds_on(collector: ProblemCollector, row: str) -> str | None:
     """The row from which this one differs only in keys that score.
 
     None if the row is base, changes nothing, or changes a key that trains.
@@ -33,7 +33,7 @@ def builds_on(collector: FoundProblems, row: str) -> str | None:
     return made_row.parent if made_row else _parent_row(collector, row)
 
 
-def _parent_row(collector: FoundProblems, row: str) -> str:
+def _parent_row(collector: ProblemCollector, row: str) -> str:
     """The row in the defaults list of this row's file; base if it has none."""
     folders = collector.library.folders
     file = folders.find(f"row/{row}")
@@ -45,7 +45,7 @@ def _parent_row(collector: FoundProblems, row: str) -> str:
     return next((name for name in names if name in rows), BASE)
 
 
-def lists_all(collector: FoundProblems) -> bool:
+def lists_all(collector: ProblemCollector) -> bool:
     """Whether the sweep's file says ``rows: all``, which takes every row that has a file."""
     options = [*collector.options(BASE), *collector.scale_option]
     sweep = collector.library.compose(*options)["sweep"]

@@ -8,7 +8,7 @@ from typing import Any
 from sweeps.config.files import BASE, file_problems, lines_of
 from sweeps.config.hydra import changing_keys, changing_problem, resolved
 from sweeps.config.made_rows import MadeRow
-from sweeps.config.refusals import FoundProblems
+from sweeps.config.refusals import ProblemCollector
 from sweeps.config.row_scale import Kept, Layered, apply_scale, before_scaling, keep_differences
 from sweeps.config.settings import VARY, Scale, parse_scale
 from sweeps.problems import Problem, RefusedError
@@ -35,7 +35,7 @@ class RowTrees:
     """Composes each row once. The ``values`` of overrides in the group ``scale`` decide how rows
     are scaled."""
 
-    def __init__(self, collector: FoundProblems, values: dict[str, Any]) -> None:
+    def __init__(self, collector: ProblemCollector, values: dict[str, Any]) -> None:
         self.collector = collector
         self.library = collector.library
         self.schema = collector.library.schema
@@ -53,14 +53,14 @@ class RowTrees:
         """Whether the option's file can be read. The problems of a user's file are collected."""
         path = f"{group}/{name}".lstrip("/")
         folders = self.library.folders
-        self.collector.every += folders.shadowing(path)
+        self.collector.problems += folders.shadowing(path)
         file = folders.find(path)
         if file is None or not folders.is_own(file):
             return True
         try:
             problems = file_problems(file, folders.show(file), group, self.schema)
         except RefusedError as error:
-            self.collector.every += error.problems
+            self.collector.problems += error.problems
             return False
         self.collector.note(problems, BASE if path == BASE else "")
         return True
@@ -202,7 +202,7 @@ class RowTrees:
         try:
             tree = deepcopy(self.library.compose(*options))
         except RefusedError as error:
-            self.collector.every += error.problems
+            self.collector.problems += error.problems
             return None
         sweep = {key: value for key, value in tree["sweep"].items() if f"sweep.{key}" != VARY}
         if sweep.get("rows") == ALL:

@@ -94,17 +94,19 @@ def _finished_problem(planned: PlannedTrial, last: int, saved: set[int]) -> Prob
     """Why weights whose training ended at step ``last`` cannot be scored by this trial; None if
     they can."""
     name = planned.trial.name
-    host = planned.host.trial.name if planned.host else ""
-    config = config_until(planned.task, planned.config, last)
-    if host and last not in saved:
-        return without_last_state(name, host, last, saved)
-    if host and config is None:
-        return ended_early(name, host, last, planned.steps)
-    needed = {*planned.task.keep(config or planned.config).steps}
-    missing = needed - saved
+    shortened_config = config_until(planned.task, planned.config, last)
+    of_host = ""
+    if planned.host is not None:
+        host_name = planned.host.trial.name
+        of_host = f" of {host_name}"
+        if last not in saved:
+            return without_last_state(name, host_name, last, saved)
+        if shortened_config is None:
+            return ended_early(name, host_name, last, planned.steps)
+    scored_config = shortened_config or planned.config
+    missing = {*planned.task.keep(scored_config).steps} - saved
     if not missing:
         return None
-    of_host = f" of {host}" if host else ""
     fault = f"would be scored over the steps {_listing(missing)}{of_host}, which were not kept"
     allowed = f"must be steps with a checkpoint: {_listing(saved) or 'there is none'}"
     return Problem(name, fault, allowed)

@@ -151,7 +151,7 @@ class Checkpoints:
         Raises StateError, and what ``settle`` raises.
         """
         self.settle()
-        outline, files = self._copied(state)
+        outline, files = self._copy_of(state)
         manifest = Manifest(
             self.key,
             step,
@@ -297,9 +297,11 @@ class Checkpoints:
             error.add_note(f"while loading {folder}")
             raise
 
-    def _copied(self, state: Any) -> tuple[Any, Callable[[], dict[str, bytes]]]:
-        """The outline of a state, and its files, for the writing thread. Raises StateError,
-        StorageError."""
+    def _copy_of(self, state: Any) -> tuple[Any, Callable[[], dict[str, bytes]]]:
+        """The outline of a state, and a function that gives its files, for the writing thread.
+
+        The outline is None for a task that writes its own files. Raises StateError, StorageError.
+        """
         if self.own_format is None:
             parts = Parts.of(state)
             return parts.outline, parts.files

@@ -55,11 +55,14 @@ def packed(head: Sample, samples: Sequence[Sample]) -> list[dict[str, Any]]:
 
 def unpacked(lines: Lines) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The head and the samples of a file, packed or plain. Raises DamagedFileError."""
+    if not lines:
+        raise DamagedFileError(lines.path, "is empty")
     head, *body = lines
     if COLUMNS not in head:
         return head, body
+    count = head.pop(COLUMNS)
     try:
-        samples = _samples(int(head.pop(COLUMNS)), body)
+        samples = _samples(int(count), body)
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise DamagedFileError(lines.path, f"has no whole columns: {error!r}") from None
     return head, samples

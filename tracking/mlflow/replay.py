@@ -47,7 +47,8 @@ from tracking.table.columns import whole_table
 from tracking.trial import TrialState
 from tracking.weights import TO_SCORE_AGAIN
 
-RETRY_S = 60.0  # between two attempts to store artifacts, and two versions of the study's page
+RETRY_S = 60.0  # between two attempts to store artifacts
+PAGE_S = 60.0  # between two versions of the study's page, which takes seconds to make
 STATUS: dict[TrialState, Status] = {
     "finished": "FINISHED",
     "failed": "FAILED",
@@ -86,8 +87,8 @@ class Replay:
         self._runners: list[Runner] = []
         self._running: set[str] = set()  # keys of the trials that run now, on any machine
         self._ended: int | None = None  # the pid of a process that no longer runs trials
-        self._page_due = 0.0
-        self._retry_due = 0.0
+        self._next_page_at = 0.0
+        self._next_retry_at = 0.0
         self._refusal = ""  # why artifacts were not stored
 
     def once(self, ended: int | None = None) -> PassOutcome:
@@ -351,16 +352,16 @@ class Replay:
 
         Then this returns a notice, and tries again after a pause.
         """
-        if time.monotonic() < self._retry_due and self._running:
+        if time.monotonic() < self._next_retry_at and self._running:
             return ()
         try:
             for trial in begun:
                 if trial.key in self._due:
                     self._send_trial_files(study, trial)
-            if STUDY in self._due and not (self._running and time.monotonic() < self._page_due):
+            if STUDY in self._due and not (self._running and time.monotonic() < self._next_page_at):
                 self._send_study_files(study, begun)
         except Exception as error:  # every kind of store raises its own
-            self._retry_due = time.monotonic() + RETRY_S
+            self._next_retry_at = time.monotonic() + RETRY_S
             last_refusal = self._refusal
             self._refusal = cause_of(error)
             if self._refusal == last_refusal:
@@ -391,7 +392,7 @@ class Replay:
             self._runs.send(trial.key, {"tags of the row": tags})
         self._runs.send(STUDY, _file_parts(pages.study_files(table)))
         self._due.discard(STUDY)
-        self._page_due = time.monotonic() + RETRY_S
+        self._next_page_at = time.monotonic() + PAGE_S
 
 
 def _file_parts(files: Mapping[str, str]) -> dict[str, str]:

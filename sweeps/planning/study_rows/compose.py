@@ -78,7 +78,7 @@ def _compose(
     scaled_rows = {name: request.scaled(name) for name in dict.fromkeys([BASE, *row_names])}
     scaled_base = scaled_rows[BASE]
     if scaled_base is None:
-        raise RefusedError(dict.fromkeys(collector.every))
+        raise RefusedError(dict.fromkeys(collector.problems))
     base = scaled_base.tree
     rows: dict[str, ComposedRow] = {}
     changes: dict[str, Values] = {}
@@ -90,8 +90,8 @@ def _compose(
         if row is not None:
             rows[name] = row
     _refuse_erased(request, {name: changes[name] for name in row_names if name in changes})
-    if collector.every:
-        raise RefusedError(dict.fromkeys(collector.every))
+    if collector.problems:
+        raise RefusedError(dict.fromkeys(collector.problems))
     return Composition(
         rows=tuple(rows[name] for name in row_names),
         base=rows[BASE].settings,
@@ -192,4 +192,4 @@ def _refuse_erased(request: Request, changes: Mapping[str, Values]) -> None:
             fault = f"is changed by {plural('row', len(rows))} {', '.join(rows)}"
             allowed = "remove the override, or select rows that keep base's value"
             location = request.collector.source(key)
-            request.collector.every.append(Problem(key, fault, allowed, place=location))
+            request.collector.problems.append(Problem(key, fault, allowed, place=location))

@@ -8,7 +8,7 @@ from sweeps.config.files import BASE
 from sweeps.config.hydra import Library
 from sweeps.config.made_rows import MadeRows
 from sweeps.config.overrides import Overrides, parse_overrides
-from sweeps.config.refusals import FoundProblems
+from sweeps.config.refusals import ProblemCollector
 from sweeps.config.row_scale import Layered
 from sweeps.config.rows import ALL, RowTrees, Scaled
 from sweeps.config.settings import VARY
@@ -35,7 +35,7 @@ class Request:
     typed: Overrides
     overrides: Overrides
     values: Values
-    collector: FoundProblems
+    collector: ProblemCollector
     trees: RowTrees
 
     @property
@@ -96,11 +96,11 @@ def read_request(
     typed, problems = parse_overrides(overrides, library, recorded_rows, sweeps)
     merged = typed if record is None else _after_record(typed, record, library)
     study = record.study.folder if record else None
-    collector = FoundProblems(library, typed, merged, study, recorded_rows)
+    collector = ProblemCollector(library, typed, merged, study, recorded_rows)
     if record is not None:
         hint = other_study(record.study.folder)
         collector.way_out = f"; recorded by {record.study.name}: {hint}"
-    collector.every += problems
+    collector.problems += problems
     values = {key: value for key, value in merged.values.items() if key != VARY}
     trees = RowTrees(collector, values)
     _check_files(collector, trees)
@@ -119,11 +119,11 @@ def _after_record(typed: Overrides, record: StudyRecord, library: Library) -> Ov
     return typed.after(record.options, record.overrides(replaced_groups))
 
 
-def _check_files(collector: FoundProblems, trees: RowTrees) -> None:
+def _check_files(collector: ProblemCollector, trees: RowTrees) -> None:
     """Collect the problems in the form of the user's files. A default replaces a wrong option, so
     that the rest is checked too."""
     library = collector.library
-    collector.every += library.folders.misnamed("row")
+    collector.problems += library.folders.misnamed("row")
     trees.readable("", BASE)
     for group in library.groups:
         if group == "row":
@@ -131,12 +131,12 @@ def _check_files(collector: FoundProblems, trees: RowTrees) -> None:
         name = collector.chosen.get(group, library.defaults[group])
         missing = library.folders.unknown_option(group, name, collector.record)
         if missing:  # the study has recorded the option
-            collector.every.append(replace(missing, allowed=HOW_TO_RESTORE))
+            collector.problems.append(replace(missing, allowed=HOW_TO_RESTORE))
         if missing or not trees.readable(group, name):
             collector.chosen.pop(group, None)
 
 
-def _typed_seeds(collector: FoundProblems) -> list[Any] | None:
+def _typed_seeds(collector: ProblemCollector) -> list[Any] | None:
     """The seeds that the task's own key lists; None if it is not typed."""
     key = collector.library.schema.seed
     typed = collector.typed
@@ -150,5 +150,5 @@ def _typed_seeds(collector: FoundProblems) -> list[Any] | None:
 
 def unknown_row(request: Request, row: str) -> Problem | None:
     """The refusal of a row without a file, which neither the study nor this command has."""
-    more_names = [*request.collector.recorded, *request.made.rows]
+    more_names = [*request.collector.recorded_rows, *request.made.rows]
     return request.library.folders.unknown_option("row", row, COMMAND_LINE, more_names)

@@ -55,7 +55,7 @@ def row_of_trial(request: Request) -> NamedRows:
     name = request.collector.chosen.get("row", BASE)
     unknown = unknown_row(request, name)
     if unknown:
-        request.collector.every.append(unknown)
+        request.collector.problems.append(unknown)
         return NamedRows([])
     if name not in request.made.rows:
         example = next(iter(request.made.rows), "NAME")
