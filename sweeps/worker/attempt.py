@@ -170,8 +170,7 @@ class Attempt:
 
     @property
     def folder(self) -> Path:
-        """The folder for the work's own files. It starts with a copy of the files of the trial
-        being scored, if any."""
+        """The work's own files. A trial that only scores starts with a copy of its host's."""
         folder = work_folder(
             self.assignment.checkpoints, self.assignment.key, self.assignment.lineage
         )

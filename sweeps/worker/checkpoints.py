@@ -128,13 +128,11 @@ class Checkpoints:
         self._as_owner(partial(self._owner.claim, run), self.url)
 
     def newest(self) -> Restored | None:
-        """The newest whole checkpoint. Raises StorageError, since starting over would discard
-        finished training."""
+        """The newest whole checkpoint. Raises StorageError: starting over would lose training."""
         return self._patiently(self._newest)
 
     def at(self, start: Start) -> Restored:
-        """The checkpoint that rank zero starts from. Raises OSError while this process cannot see
-        it."""
+        """The checkpoint of rank zero. Raises OSError while this process cannot see it."""
         return self._patiently(partial(self._at, start))
 
     def save(

@@ -21,7 +21,7 @@ from tracking.statistics.table_rows import BASE, TableRow
 from tracking.statistics.table_rows import table as table_of
 from tracking.study import Study
 from tracking.table.device_hours import device_hours
-from tracking.table.text import Column, said
+from tracking.table.text import Column, plain_text, said
 from tracking.words import (
     cell_text,
     flops,
@@ -395,10 +395,4 @@ def _plain(
     name: str, value: Value, missing: Callable[[TableRow], str] = lambda _: ""
 ) -> StudyColumn:
     """A column that only programs have by default."""
-    return _written(name, name.replace("_", " "), value, _text, missing)
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, tuple | list):
-        return "; ".join(map(str, value))
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return _written(name, name.replace("_", " "), value, plain_text, missing)

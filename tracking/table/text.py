@@ -337,3 +337,10 @@ def _csv(column: Column[T], row: T) -> object:
     if value is None:
         return column.missing(row)
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def plain_text(value: Any) -> str:
+    """A value for programs: the items of a list are separated by semicolons."""
+    if isinstance(value, tuple | list):
+        return "; ".join(map(str, value))
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
