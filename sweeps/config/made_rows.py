@@ -171,7 +171,7 @@ class MadeRows:
             first = shortened(twin.content, LONGEST_CHANGE)
             second = shortened(row.content, LONGEST_CHANGE)
             fault = f"makes two rows with the name {name}: {first} and {second}"
-            allowed = "write one of them as a file in conf/, under a name of its own"
+            allowed = "write one of them as a file in conf/, under its own name"
             self.problems.append(Problem(self._maker(row), fault, allowed, place=row.place))
 
     def _name(self, values: Values, order: list[str]) -> str:

@@ -73,7 +73,7 @@ class ProblemCollector:
         if problem.found == UNKNOWN_KEY:
             nearest = other_name(problem.key, self.library.keys) or problem.nearest
         if row == BASE and problem.key in self.typed.sweeps:
-            fault += " in base, with which each row is compared"
+            fault += " in base, which every row is compared with"
         if self.study and location == self.record:
             allowed += self.way_out
         return replace(problem, found=fault, allowed=allowed, place=location, nearest=nearest)

@@ -164,7 +164,7 @@ def own_ray_problems(cluster: Cluster) -> Iterator[Problem]:
         return
     yield from ray_folder_problems()
     if JOB in os.environ:
-        fault = "is null, but within a job of a Ray cluster no other Ray can start"
+        fault = "is null, but a Ray job can't start a second Ray"
         fix = "type cluster.address=auto, which takes this cluster"
         yield Problem("cluster.address", fault, fix)
     missing = [package for package in DASHBOARD if importlib.util.find_spec(package) is None]

@@ -57,8 +57,8 @@ INSTALL_IT = "install it for the Python that starts Ray there"
 
 HINTS = {
     "signal only works in main thread": (
-        "a sweep calls work outside of the main thread; ask trial.stopping(), "
-        "which tells when to save and return"
+        "a sweep calls work outside of the main thread; "
+        "use trial.stopping() instead: it says when to save and return"
     )
 }
 """What to do about an error, by a part of its message."""

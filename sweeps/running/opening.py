@@ -173,7 +173,7 @@ def _prepare(task: Task[Any], trials: list[PlannedTrial], console: Console) -> l
     ):
         text = (
             "The task's code has changed: its data is prepared again. "
-            f"{earlier} stays for what it has trained."
+            f"{earlier} stays for the trials that used it."
         )
         console.print(escape(text), soft_wrap=True)
     with _preparation_shown(task.title(configs[0]) or task.name, is_new, console) as on_progress:

@@ -46,7 +46,7 @@ from tracking.weights import (
 T = TypeVar("T")
 LINEAGE_DIGITS = 12  # of a random name, in a path
 WITHOUT_WEIGHTS = (
-    "{host} has no result any more, so there are no weights to score; run the same command again"
+    "{host} no longer has a result, so there are no weights to score; run the same command again"
 )
 REMOVED = "its folder was removed; the same command trains it again"
 

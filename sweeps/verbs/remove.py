@@ -205,7 +205,7 @@ def _missing_base(study: Study, dropped: list[StudyTrial]) -> Iterator[Problem]:
         rm_command = command("rm", study.name, *placed(study.folder))
         yield Problem("ROW", f"names every trial of {study.name}", f"`{rm_command}` removes it")
     elif any(trial.row == BASE for trial in dropped) and BASE not in remaining_rows:
-        fault = f"is base, with which {', '.join(remaining_rows)} are compared"
+        fault = f"is base, which {', '.join(remaining_rows)} are compared with"
         yield Problem("ROW", fault, "drop the other rows first")
 
 

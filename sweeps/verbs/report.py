@@ -90,8 +90,8 @@ def _refuse_places(output: Path | None, figures: Path | None, no_figures: bool) 
     """Raises RefusedError with everything that is wrong with the paths to write to."""
     problems: list[Problem] = []
     if figures and no_figures:
-        fault = "is typed with --figures, which writes them"
-        problems.append(Problem("--no-figures", fault, "leave one of the two out"))
+        fault = "can't be combined with --figures"
+        problems.append(Problem("--no-figures", fault, "use one"))
     if output:
         problems += [*_page_problems(output), *_folder_problems("--output", output.parent)]
     if figures:

@@ -84,8 +84,8 @@ def _vouched(words: list[str], add: bool, changed_code: bool) -> list[str]:
 
     names, overrides = names_and_overrides(words)
     if changed_code:
-        fault = "is typed with --vouch, which marks nothing"
-        raise RefusedError([Problem("--changed-code", fault, "use one of them")])
+        fault = "can't be combined with --vouch, which marks nothing"
+        raise RefusedError([Problem("--changed-code", fault, "use one")])
     if len(names) > 1:
         raise RefusedError([Problem("--vouch", f"names {listed(names)}", "must name one trial")])
     refuse_without_extra()

@@ -143,7 +143,7 @@ def _refuse_with_chosen(options: TableOptions, names: bool, short: bool | None) 
     if names:
         typed = ["--row", *typed]
     if typed:
-        fault = f"can't be combined with {listed(typed)}: it prints a table of its own"
+        fault = f"can't be combined with {listed(typed)}: it prints its own table"
         raise RefusedError([Problem("--chosen", fault, "use one")])
 
 
@@ -157,7 +157,9 @@ def _print_chosen(
     metrics = {metric.name: metric for metric in study.task.metrics}
     check.existing("--chosen", [metric_name], list(metrics), "metric of the study")
     if not any(trial.weights for trial in study.trials):
-        fault = f"finds nothing to choose: no row of {study.name} scores the weights of another row"
+        fault = (
+            f"has nothing to choose from: no row of {study.name} only scores another row's weights"
+        )
         allowed = "add rows that change only keys for scoring, or leave --chosen out"
         check.problems.append(Problem("--chosen", fault, allowed))
     check.refuse()

@@ -202,7 +202,7 @@ def _no_candidate(study: Study, reasons: Mapping[str, str]) -> Problem:
     """The refusal, with the first trial's name for each reason."""
     clauses = "; ".join(f"{name}: {reason}" for reason, name in reasons.items())
     fault = f"cannot train a trial of {study.name} again: {clauses}"
-    effect = "`--changed-code` trains what is left, and the table marks it"
+    effect = "`--changed-code` trains the remaining trials, and the table marks them"
     return Problem("--vouch", fault, f"leave it out if nothing has changed; {effect}")
 
 

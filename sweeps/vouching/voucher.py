@@ -22,7 +22,10 @@ from tracking.trial import TrialFolder
 from tracking.words import time
 
 NO_STUDY = "must be an option on a study with a finished trial; sweep.name=NAME names it"
-MARKED = "restore the code, choose another sweep.name, or mark what is left by `--changed-code`"
+MARKED = (
+    "restore the code, choose another sweep.name, "
+    "or mark the remaining trials with `--changed-code`"
+)
 Say = Callable[[str], None]
 Check = Callable[[Plan], Plan]
 

@@ -50,10 +50,7 @@ from tracking.provenance import of_process, versions
 from tracking.weights import WEIGHTS
 
 Stop = Callable[[], bool]
-JOINED = (
-    "step {step} was reported more than once: the reports of a step are merged, "
-    "the later value of a metric counts"
-)
+JOINED = "step {step} was reported more than once; later values replace earlier ones"
 
 
 class Driver:

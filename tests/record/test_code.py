@@ -158,7 +158,7 @@ def test_with_changed_code_every_output_marks_the_row(trained: Place) -> None:
     trained.write({"parts/one.py": TEN})
     trained.train("size_2", "--add", "--changed-code")
     assert (trained.score("base-s1"), trained.score("size_2-s1")) == (4.0, 80.0)
-    assert all(words in trained.table("md") for words in (*DIFFERS, "To compare like with like"))
+    assert all(words in trained.table("md") for words in (*DIFFERS, "For a fair comparison"))
     assert all(words in trained.table("json") for words in DIFFERS)
     assert "-    return 1.0" in trained.must("compare", "base", "size_2", STUDY)
     trained.must("report", STUDY, "--no-figures", "--output", "report.html")
@@ -212,9 +212,7 @@ def test_a_running_sweep_goes_on_with_the_code_that_it_began_with(place: Place) 
     place.write({"dies": TEN})
     said = place.must("sweep", "task=toy", STUDY, "sweep.rows=[base,size_2]", "sweep.seeds=[1]")
     assert (place.score("base-s1"), place.score("size_2-s1")) == (4.0, 8.0)
-    assert (
-        said.count("parts/one.py changed: this sweep goes on with the code that it began with") == 1
-    )
+    assert said.count("parts/one.py changed: this sweep keeps the code it started with") == 1
     assert " changed)" not in place.table()
 
 

@@ -92,7 +92,7 @@ def test_another_kind_of_machine_cannot_vouch(
         ((STUDY,), "today's code has trained it"),
         (("size_9-s1", STUDY), 'names "size_9-s1"'),
         (("task=toy", "sweep.name=none"), "has no study none to compare with"),
-        ((STUDY, "--changed-code"), "is typed with --vouch"),
+        ((STUDY, "--changed-code"), "can't be combined with --vouch"),
     ],
 )
 def test_what_cannot_be_vouched_for_is_refused(

@@ -25,7 +25,7 @@ BestReports = dict[str, dict[int, tuple[float, int]]]
 """Row -> seed -> the best value that was reported while training, and the first step that has
 it."""
 UNLIKE = "‡"
-"""The mark of a row that differs from the others in more than its change."""
+"""The mark of a row that differs from the others beyond its change."""
 STOPPED = "§"
 """The mark of a row with a seed whose training ended before its steps."""
 OTHER_SETTINGS = "other settings"

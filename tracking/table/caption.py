@@ -36,7 +36,7 @@ COST_NOTES = {
     "mfu": "FLOPs ÷ device FLOPs",
     "device_hours": "time × devices",
 }
-WHAT_TO_DO = "To compare like with like, retrain these rows under the conditions of the others."
+WHAT_TO_DO = "For a fair comparison, retrain these rows under the same conditions as the others."
 
 
 def caption(table: StudyTable, names: Collection[str]) -> str:
@@ -133,10 +133,13 @@ def scaling_note(changes: Mapping[str, str]) -> str:
 def _seeds_note(rows: Sequence[TableRow]) -> str:
     """The number of seeds behind each row, and the limits that it sets on conclusions."""
     counts = sorted({row.seeds for row in rows if row.seeds})
-    if counts and counts[0] > 1:
-        return f"Seeds per row: {spanned(counts)}."
+    if counts == [1]:
+        return "Differences are not tested: one seed per row."
     if counts:
-        return f"Seeds per row: {spanned(counts)}. With one seed: differences not tested."
+        seeds = f"Seeds per row: {spanned(counts)}."
+        if counts[0] == 1:
+            seeds += " Differences of rows with one seed are not tested."
+        return seeds
     if any(row.diverged for row in rows):
         return "All finished seeds diverged."
     return "No seed is finished."
@@ -189,7 +192,7 @@ def _unlike(table: StudyTable) -> Iterator[str]:
         if differences:
             unlike_rows[row.row] = differences
     if unlike_rows:
-        meaning = "the row differs from most trials in more than its change"
+        meaning = "the row differs from most trials beyond its change"
         yield f"{UNLIKE}: {meaning}: {'; '.join(summary(unlike_rows))}. {WHAT_TO_DO}"
 
 
@@ -285,8 +288,9 @@ def _divergence_sentence(finished: Sequence[Standing]) -> str:
     diverged = [standing.trial.name for standing in trained if standing.diverged is not None]
     if not diverged:
         return ""
-    count = f"{len(diverged)} of {len(trained)} trainings"
-    return f"{count} diverged and are left out ({listed(diverged)})."
+    verb = "is" if len(diverged) == 1 else "are"
+    count = f"{len(diverged)} of {len(trained)} trials"
+    return f"{count} diverged and {verb} excluded ({listed(diverged)})."
 
 
 def _description(study: Study, finished: Sequence[Standing], reference: str) -> str:

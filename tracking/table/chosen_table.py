@@ -34,7 +34,7 @@ from tracking.words import listed, number, plural
 CHOSEN = "†"
 """The mark of a score that was chosen among several."""
 NO_SCORE = "not scored"
-NOTHING_CHOSEN = "nothing chosen: no seed in common"
+NOTHING_CHOSEN = "nothing chosen: no common seed"
 
 
 @dataclass(frozen=True)
@@ -241,7 +241,7 @@ def _caption(table: ChosenTable) -> str:
         for rivals, rows in rows_of_number.items()
     ]
     if not parts:
-        nothing = "No score was chosen: no row has a rival with the same weights and a score."
+        nothing = "Nothing to choose: no two scored rows share weights."
         return " ".join([nothing, *_lock_lines(table)])
     best = f"of the rows that score the same weights, the best by {metric.label}"
     lines = [

@@ -61,7 +61,7 @@ def _paired_seed_lines(rows: Sequence[TableRow]) -> Iterator[str]:
         if seeds:
             yield f"Δ uses the seeds in common with {reference}, {seeds}: {_row_words(names)}."
         else:
-            yield f"No seed in common with {reference}: {_row_words(names)}."
+            yield f"No common seed with {reference}: {_row_words(names)}."
 
 
 def _unpaired_seed_lines(unlike: Sequence[TableRow], metrics: Sequence[Metric]) -> Iterator[str]:
@@ -71,7 +71,7 @@ def _unpaired_seed_lines(unlike: Sequence[TableRow], metrics: Sequence[Metric]) 
     yield _unlike_seeds(unlike, reference)
     without_common_seed = [row.row for row in unlike if not row.common_seeds]
     if without_common_seed:
-        yield f"No seed in common with {reference}: {', '.join(without_common_seed)}."
+        yield f"No common seed with {reference}: {', '.join(without_common_seed)}."
     changed = [line for metric in metrics if (line := _at_common_seeds(metric, unlike))]
     if changed:
         yield f"At the common seeds, {'; '.join(changed)}."

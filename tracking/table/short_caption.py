@@ -89,7 +89,7 @@ def _marks(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]:
         yield f"δ: {', '.join(margins)}."
     row_marks = "".join(findings.row_mark(row) for row in table.rows)
     if UNLIKE in row_marks:
-        yield f"{UNLIKE} differs from most trials in more than its change."
+        yield f"{UNLIKE} differs from most trials beyond its change."
     if STOPPED in row_marks:
         yield f"{STOPPED} training ended before its planned steps."
 

@@ -167,7 +167,7 @@ def _mark_lines(table: StudyTable, tested: Sequence["Family"]) -> Iterator[str]:
     lower_is_better = [metric.label for metric in metrics if metric.better == "down"]
     if lower_is_better:
         labels = listed(list(dict.fromkeys(lower_is_better)))
-        yield f"Marks say better or worse, not up or down: lower {labels} is better."
+        yield f"▲ and ▼ mean better and worse: lower {labels} is better."
     margins = margin_words(tested)
     if margins:
         yield f"δ: {', '.join(margins)}, as the study states (sweep.margin)."
@@ -294,7 +294,7 @@ def _tested_sentence(study: Study, families: Sequence["Family"], which_rows: str
         f"{which_rows}{differences} from {reference} in {listed([*labels])} are tested over "
         f"seeds by {tests}, "
         f"with Holm's correction ({rows}, {100 * ALPHA:g} % for the family); "
-        "their 95 % intervals have Bonferroni's correction."
+        "their 95 % intervals use Bonferroni's correction."
     )
     margins = margin_words(families)
     if margins:

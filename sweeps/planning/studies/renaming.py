@@ -47,7 +47,7 @@ def row_problems(study: Study, old: str, new: str) -> Iterator[Problem]:
         return
     rows = list(dict.fromkeys(trial.row for trial in study.trials))
     if old == BASE:
-        yield Problem("OLD", "is base, with which rows are compared", "must be another row")
+        yield Problem("OLD", "is base, which other rows are compared with", "must be another row")
     elif old not in rows:
         fault = f'is "{old}", which is no row of {study.name}'
         yield Problem("OLD", fault, f"must be one of {', '.join(rows)}", nearest(old, rows))

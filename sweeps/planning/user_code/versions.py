@@ -22,7 +22,7 @@ LONGEST_DIFF = 60
 """The lines of a diff that a refusal shows."""
 HOW_TO_REPLACE = (
     "restore it from a copy; "
-    "`--changed-code` goes on with today's code, and the table marks those rows"
+    "`--changed-code` continues with today's code, and the table marks those rows"
 )
 HOW_TO_GO_ON = (
     "restore it, or choose another sweep.name to train everything with it; "

@@ -26,7 +26,7 @@ class CodeWatch:
         if not changed:
             return ""
         self._names = {}
-        return f"{', '.join(changed)} changed: this sweep goes on with the code that it began with"
+        return f"{', '.join(changed)} changed: this sweep keeps the code it started with"
 
     def _has_changed(self, path: Path) -> bool:
         """Reads the file only if its time or its size differs from the last time."""

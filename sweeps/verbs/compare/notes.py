@@ -66,11 +66,11 @@ def _adjustment(tested: Sequence[MetricCompared], sides: SidePair) -> str:
     if not tested[0].of_study:
         if size > 1:
             return f"adjusted over the {size} pairs compared (Bonferroni)"
-        return "of this pair alone"
+        return "for this pair"
     rows = "rows of the study"
     if any(trial.weights for side in sides for trial in side.trials):
         rows = "rows with these weights"
-    family = f"over the {size} {rows}" if size > 1 else "of this pair alone"
+    family = f"over the {size} {rows}" if size > 1 else "for this pair"
     reference = sides[0].row
     options = "" if reference == BASE else f" with --base {reference}"
     return f"{family}, as in the table{options}"

@@ -86,7 +86,7 @@ def _read_checkpoint(path: Path, source: TaskSource, settings: Settings) -> Trai
     trial_root = root_name(trial.key, lineage.name if lineage else "")
     if root != trial_root:
         fault = f"{path} belongs to trial {root}, but {trial.name} is {trial_root}"
-        raise RefusedError([Problem("TRIAL", fault, "must lie in the folder of its own trial")])
+        raise RefusedError([Problem("TRIAL", fault, "must be inside its trial's folder")])
     record = weights_record(lineage or Lineage(), attempt, step)
     weights = replace(trial.weights, checkpoints=str(checkpoints), attempt=attempt, record=record)
     return replace(trial, weights=weights, attempt=attempt, step=step)

@@ -271,7 +271,7 @@ def test_without_the_result_of_its_host_a_row_is_not_trained(
     queue, orders = Queue({row.trial.name: recorder}, progress, Stopping(), 0), list[Order]()
     queue.start("its process", orders.append)
     assert [order.assignment for order in orders] == [None]
-    assert "base-s1 has no result any more" in row.folder.path.joinpath("error.txt").read_text()
+    assert "base-s1 no longer has a result" in row.folder.path.joinpath("error.txt").read_text()
     assert (row.folder.attempts.all()[-1].reason or "").startswith("failed: base-s1")
 
 

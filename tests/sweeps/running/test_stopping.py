@@ -100,7 +100,9 @@ def test_a_work_that_handles_signals_learns_that_a_sweep_cannot(workplace: Path)
     write_task(workplace, {"    total = trial.saved": f"{HANDLES_SIGNALS}    total = trial.saved"})
     done = allelse("sweep", "task=small", "sweep.name=s", "sweep.rows=[base]", cwd=workplace)
     assert done.returncode == 1
-    assert "a sweep calls work outside of the main thread; ask trial.stopping()" in done.stdout
+    assert (
+        "a sweep calls work outside of the main thread; use trial.stopping() instead" in done.stdout
+    )
     trained = typed(workplace, "train", "task=small", "sweep.name=t")
     assert trained.exit_code == 0, trained.output
 

@@ -165,7 +165,7 @@ def test_opposite_findings_share_no_mark_and_the_caption_tells_each(stated: Path
         "▼: worse than base.",
         "▽: worse than base, by less than δ.",
         "◇: no worse than δ: worse than base by less than δ, if at all.",
-        "Marks say better or worse, not up or down: lower PPL is better.",
+        "▲ and ▼ mean better and worse: lower PPL is better.",
         "?: undecided: too few seeds to tell; there may still be a difference.",
         "δ: BLEU 3, as the study states (sweep.margin).",
         "[ ]: 95 % interval of Δ, over seeds of row and base, adjusted over all rows (Bonferroni).",
@@ -254,7 +254,7 @@ def test_a_diverged_seed_leaves_the_mean_and_takes_its_row_out_of_the_family(mad
     for told in (
         f"{number} of {number} trials finished",
         words.flops(9.52e17 * number),
-        f"1 of {number} trainings diverged and are left out (lost_one-s2).",
+        f"1 of {number} trials diverged and is excluded (lost_one-s2).",
     ):
         assert told in page
 
@@ -325,7 +325,7 @@ def test_two_studies_are_adjusted_over_all_pairs(tmp_path: Path) -> None:
     assert "adjusted over the 4 pairs compared (Bonferroni)" in said(
         tmp_path, "compare", "made", "other"
     )
-    assert "interval and p of this pair alone." in said(tmp_path, "compare", "made/a", "other/a")
+    assert "interval and p for this pair." in said(tmp_path, "compare", "made/a", "other/a")
 
 
 def test_a_comparison_names_the_table_that_says_the_same(made: Path) -> None:

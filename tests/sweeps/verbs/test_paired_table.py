@@ -99,7 +99,7 @@ def test_what_cannot_be_chosen_is_refused(here: Path, tmp_path: Path) -> None:
     assert "can't be combined with --set and --best" in text
     made.make(tmp_path / "runs" / "alone", {"base": {1: 30.0}})
     text = refusal(here, "table", "sweep.name=alone", "--chosen", "bleu")
-    assert "finds nothing to choose: no row of alone scores the weights of another row" in text
+    assert "has nothing to choose from: no row of alone only scores another row's weights" in text
 
 
 def test_compare_tests_a_row_with_its_host_as_the_table_does(here: Path) -> None:

@@ -127,7 +127,7 @@ def test_a_dropped_row_can_be_added_again(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "reasons"),
     [
-        (["base"], ["is base, with which d_smoothing_0, big are compared"]),
+        (["base"], ["is base, which d_smoothing_0, big are compared with"]),
         (
             ["base", "big", "d_smoothing_0"],
             ["names every trial of synthetic-tiny", "`allelse rm synthetic-tiny` removes it"],

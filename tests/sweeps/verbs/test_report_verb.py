@@ -66,7 +66,7 @@ def test_seeds_are_chosen_as_for_the_table_and_figures_left_out(tmp_path: Path) 
     refused = refusal(tmp_path, "report", "sweep.name=digits", "sweep.seeds=[7]")
     assert 'sweep.seeds names "7", which is not a seed of the study' in refused
     both = refusal(tmp_path, "report", "--no-figures", "--figures", "figures", "sweep.name=digits")
-    assert "leave one of the two out" in both
+    assert "can't be combined with --figures" in both
 
 
 def test_everything_wrong_with_the_places_is_refused_before_anything_is_read(

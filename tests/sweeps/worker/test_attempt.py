@@ -164,7 +164,7 @@ def test_reports_of_one_step_are_merged_and_the_later_value_counts(tmp_path: Pat
     told = [event for event in events if isinstance(event, Noticed)]
     assert len(told) == 1
     assert told[0].quiet
-    assert "step 1 was reported more than once: the reports of a step are merged" in told[0].text
+    assert "step 1 was reported more than once; later values replace earlier ones" in told[0].text
     again = events_of(tmp_path, SPLIT, attempt=2)
     assert [event.step for event in again if isinstance(event, Report)] == [4]
 

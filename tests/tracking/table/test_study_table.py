@@ -145,7 +145,7 @@ def test_markdown_and_latex_have_the_columns_and_words_of_the_terminal(mixed: St
     ]
     assert layers[2:4] == ["missing", "–"]
     assert "measured on dev" in written("md", mixed)
-    assert "differences not tested" in written("md", mixed)
+    assert "Differences of rows with one seed are not tested" in written("md", mixed)
     changes = [row.change for row in table(mixed)[1:]]
     assert [heads[1], layers[1]] == [f"{changes[0]}<br>1 of 2 seeds; s4 FAILED", changes[1]]
     for text in (shown(mixed, 200), written("tex", mixed)):
@@ -244,5 +244,5 @@ def test_with_three_seeds_tests_over_seeds_are_told(tmp_path: Path) -> None:
         "variances (Smyth, 2004) and "
         "Satterthwaite's degrees of freedom, with Holm's correction (2 rows, "
         "5 % for the family); their 95 % intervals "
-        "have Bonferroni's correction."
+        "use Bonferroni's correction."
     )
