@@ -173,10 +173,7 @@ def test_a_ray_that_a_sweep_cannot_start_is_refused(
     words = ["cluster.address=null", "cluster.dashboard=true"]
     for verb in (("plan", "--check"), ("sweep",)):
         said = refusal(here, *verb, BASE, *words)
-        assert (
-            "cluster.address (command line) is null, but within a job of a Ray cluster no other "
-            "Ray can start" in said
-        )
+        assert "cluster.address (command line) is null, but a Ray job can't start" in said
         assert "type cluster.address=auto, which takes this cluster" in said
         assert re.search(
             r"Ray's dashboard lacks packages here: .*grpc.* type `pip install \"allelse\[dash", said
