@@ -82,6 +82,10 @@ def for_lightning(trial: Trial[Any], every: int) -> Any:
     class TrialCallback(lightning.Callback):
         def __init__(self) -> None:
             self.step = trial.saved.step if trial.saved else 0
+            self.saved_step = self.step
+            self.loss: Any = None
+            self.before: dict[str, float] = {}  # what was logged before a validation
+            self.validated: set[str] = set()  # the names of what validations measure
 
         def on_train_batch_end(
             self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
@@ -89,16 +93,37 @@ def for_lightning(trial: Trial[Any], every: int) -> Any:
             if trainer.global_step == self.step:  # gradients are accumulated
                 return
             self.step = trainer.global_step
+            self.loss = outputs.get("loss") if isinstance(outputs, Mapping) else outputs
             stops = trial.stopping()
-            if stops or self.step % every == 0 or self.step == trainer.max_steps:
-                trial.report(self.step, _measured(trainer, outputs))
-                trainer.save_checkpoint(trial.folder / LAST)
-                trial.checkpoint(self.step, _files(trial.folder, LAST))
+            if stops or self.step % every == 0:
+                self.save(trainer)
             trainer.should_stop |= stops
 
+        def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+            if self.saved_step != self.step:
+                self.save(trainer)
+
+        def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
+            self.before = _logged_values(trainer)
+
         def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
-            if self.step and not trainer.sanity_checking:
-                trial.report(self.step, _measured(trainer))
+            if not self.step or trainer.sanity_checking:
+                return
+            values = _logged_values(trainer)
+            new = {name for name, value in values.items() if self.before.get(name) != value}
+            self.validated |= new
+            trial.report(self.step, {name: values[name] for name in self.validated})
+
+        def save(self, trainer: Any) -> None:
+            """Report and save this step. What a validation measured stands at its own step."""
+            values = _logged_values(trainer)
+            metrics = {name: values[name] for name in values if name not in self.validated}
+            if self.loss is not None:
+                metrics["train/loss"] = float(self.loss)
+            trial.report(self.step, metrics)
+            trainer.save_checkpoint(trial.folder / LAST)
+            trial.checkpoint(self.step, _files(trial.folder, LAST))
+            self.saved_step = self.step
 
     return TrialCallback()
 
@@ -107,10 +132,18 @@ class resumable:  # noqa: N801 - it reads like a function
     """A loader that goes on with the next batch of an epoch, and with the random numbers of then.
 
     It works for a loader that draws its order when it is iterated, such as a ``DataLoader`` with
-    ``shuffle=True``. Lightning asks it for its state by ``state_dict``.
+    ``shuffle=True``. Lightning asks it for its state by ``state_dict``. Raises TypeError for a
+    loader without a length: Lightning fetches its batches ahead of training.
     """
 
     def __init__(self, loader: Iterable[Any]) -> None:
+        try:
+            len(loader)  # type: ignore[arg-type]
+        except TypeError:
+            raise TypeError(
+                "resumable() needs a loader with a length; give a streaming data set its own "
+                "state_dict() and load_state_dict()"
+            ) from None
         self.loader = loader
         self._begun: dict[str, Any] = {}  # the random states before the order was drawn
         self._batches = 0  # of this epoch, so far
@@ -183,13 +216,9 @@ def _logged(logs: Mapping[str, Any]) -> dict[str, Any]:
     return metrics
 
 
-def _measured(trainer: Any, outputs: Any = None) -> dict[str, Any]:
-    """What the module has logged, and the loss of a training step."""
-    metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
-    loss = outputs.get("loss") if isinstance(outputs, Mapping) else outputs
-    if loss is not None:
-        metrics["train/loss"] = float(loss)
-    return metrics
+def _logged_values(trainer: Any) -> dict[str, float]:
+    """What the module has logged so far, by ``self.log``."""
+    return {name: float(value) for name, value in trainer.callback_metrics.items()}
 
 
 def _files(folder: Path, resume: str) -> dict[str, Any]:

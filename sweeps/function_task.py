@@ -6,7 +6,9 @@ def spiral(trial, *, width: int = 32, lr: float = 0.01, steps: int = 400): ...
 
 import inspect
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import field, fields, make_dataclass
+from functools import partial
 from typing import Annotated, Any, get_type_hints
 
 from sweeps.fields import Seed
@@ -56,12 +58,28 @@ def _arguments(function: Callable[..., Any]) -> type[Any]:
     """A dataclass whose fields are the function's parameters after the trial, with their
     defaults."""
     hints = get_type_hints(function, include_extras=True)
-    parameters = list(inspect.signature(function).parameters.values())[1:]
+    parameters = list(inspect.signature(function).parameters.values())
+    if not parameters or not _takes_trial(parameters[0]):
+        name = f"{function.__name__}()"
+        raise TypeError(f"{name} must take the trial first: def {function.__name__}(trial, *, …)")
     keys = [
-        (parameter.name, _type(function, parameter, hints), field(default=parameter.default))
-        for parameter in parameters
+        (parameter.name, _type(function, parameter, hints), _default(parameter))
+        for parameter in parameters[1:]
     ]
     return make_dataclass("Arguments", keys, frozen=True)
+
+
+def _takes_trial(parameter: inspect.Parameter) -> bool:
+    """Whether it is positional, and has no default: a key would have one."""
+    is_positional = parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    return is_positional and parameter.default is parameter.empty
+
+
+def _default(parameter: inspect.Parameter) -> Any:
+    """The field with this default; each configuration has a list or a mapping of its own."""
+    if isinstance(parameter.default, list | dict | set):
+        return field(default_factory=partial(deepcopy, parameter.default))
+    return field(default=parameter.default)
 
 
 def _type(

@@ -70,11 +70,11 @@ HOW_TO_NAME = (
     f"must be {DEFAULT_TASK}, an installed task, or MODULE:ATTRIBUTE, importable from here"
 )
 MAKES_TASK = re.compile(
-    r"^(from|import) (allelse|sweeps)\b.*(^[^#\n]*\bTask\(|^@(allelse\.)?task\()",
+    r"^(from|import) (allelse|sweeps)\b.*(^[^#\n]*\bTask\(|^@(\w+\.)?task\()",
     re.MULTILINE | re.DOTALL,
 )
 """Matches the text of a module that declares a task."""
-MAKES_FUNCTION_TASK = re.compile(r"^@(allelse\.)?task\(", re.MULTILINE)
+MAKES_FUNCTION_TASK = re.compile(r"^@(\w+\.)?task\(", re.MULTILINE)
 """Matches the text of a module that makes a task of a function, which needs no base file."""
 
 
@@ -146,7 +146,10 @@ def _loaded(name: str, here: str) -> Task[Any]:
     content = _imported(name, module, here)
     task = getattr(content, attribute, None)
     if not isinstance(task, Task) and ":" not in name:
-        task = _only_task(content)
+        tasks = _declared_tasks(content)
+        if len(tasks) > 1:
+            raise _several_tasks(name, module, list(tasks))
+        task = next(iter(tasks.values()), task)
     if not isinstance(task, Task):
         raise _not_a_task(name, content, attribute)
     faults = task_faults(task)
@@ -161,10 +164,13 @@ def _loaded(name: str, here: str) -> Task[Any]:
     return task if name in OURS else checked_functions(task, name, here)
 
 
-def _only_task(module: Any) -> Task[Any] | None:
-    """The task that the module declares under any name; None if it declares none, or several."""
-    tasks = [value for value in vars(module).values() if isinstance(value, Task)]
-    return tasks[0] if len(tasks) == 1 else None
+def _declared_tasks(module: Any) -> dict[str, Task[Any]]:
+    """The module's tasks by the first name of each."""
+    names: dict[str, Task[Any]] = {}
+    for name, value in vars(module).items():
+        if isinstance(value, Task) and not any(value is task for task in names.values()):
+            names[name] = value
+    return names
 
 
 def usual_task(here: Path) -> str:
@@ -255,6 +261,13 @@ def _unknown(fault: str, name: str, here: str) -> RefusedError:
     similar = nearest(re.sub(r"\.py$", "", module), names)
     allowed = f"{HOW_TO_NAME}; known: {', '.join(names)}"
     return RefusedError([Problem("task", fault, allowed, similar and f"task={similar}")])
+
+
+def _several_tasks(name: str, module: str, tasks: list[str]) -> RefusedError:
+    """The refusal of a module's name, since it declares several tasks."""
+    choices = ", ".join(f"task={module}:{task}" for task in tasks)
+    fault = f'is "{name}", which declares several tasks'
+    return RefusedError([Problem("task", fault, f"must be one of {choices}")])
 
 
 def _not_a_task(name: str, content: Any, attribute: str) -> RefusedError:

@@ -120,6 +120,36 @@ def test_a_parameter_that_is_no_key_is_refused(folder: Path, parameters: str, re
     assert reason in said
 
 
+@pytest.mark.parametrize("first", ["width: int = 1", "*, width: int = 1", ""])
+def test_a_function_that_does_not_take_the_trial_is_refused(folder: Path, first: str) -> None:
+    text = SPIRAL[: SPIRAL.index("def ")] + f"def spiral({first}):\n    pass\n"
+    (folder / "spiral.py").write_text(text)
+    said = refusal(folder, "plan", "task=spiral")
+    assert "spiral() must take the trial first: def spiral(trial, *, …)" in said
+
+
+def test_a_file_with_two_functions_asks_for_one_of_them(folder: Path) -> None:
+    second = SPIRAL[SPIRAL.index("@task") :].replace("def spiral", "def deep")
+    (folder / "spiral.py").write_text(f"{SPIRAL}\n\n{second}")
+    said = refusal(folder, "plan", "task=spiral")
+    assert "declares several tasks must be one of task=spiral:spiral, task=spiral:deep" in said
+    assert plan_of(folder, "task=spiral:deep")[0]["row"] == "base"
+
+
+def test_a_folder_has_the_task_of_a_renamed_import(folder: Path) -> None:
+    source = SPIRAL.replace("from allelse import Metric, task", "import allelse as al")
+    source = source.replace("@task(Metric", "@al.task(al.Metric")
+    (folder / "spiral.py").write_text(source)
+    assert [line["steps"] for line in plan_of(folder)] == [4]
+
+
+def test_a_list_may_be_a_default(folder: Path) -> None:
+    source = SPIRAL.replace("layers=2", "betas: list[float] = [0.9, 0.99]")
+    (folder / "spiral.py").write_text(source)
+    values = yaml.safe_load(printed(folder, "config", "row=base"))["args"]
+    assert values["betas"] == [0.9, 0.99]
+
+
 def test_a_wrong_key_is_refused_with_the_nearest_one(folder: Path) -> None:
     assert "did you mean args.width?" in refusal(folder, "plan", "task=spiral", "widht=3")
 

@@ -12,6 +12,8 @@ import pytest
 from allelse_in_folder import ALLELSE
 from studies import lines
 
+from allelse.callbacks import resumable
+
 LIGHTNING = """\
 import lightning
 import torch
@@ -163,6 +165,35 @@ def test_without_the_loader_that_resumes_lightning_begins_the_epoch_again(tmp_pa
     trained(tmp_path, "killed_once", "killed")
     assert trained(tmp_path, "killed_once", "killed") == 0
     assert total(tmp_path, "killed") != total(tmp_path, "whole")
+
+
+EPOCHS = """
+    def validation_step(self, batch):
+        self.log("val/loss", self.current_epoch + 1.0)
+"""
+
+
+@pytest.mark.slow
+def test_epochs_of_lightning_end_with_a_checkpoint_and_validations_stand_at_their_steps(
+    tmp_path: Path,
+) -> None:
+    source = LIGHTNING.replace("LOADER", "resumable").replace("max_steps=steps", "max_epochs=2")
+    source = source.replace("resumable(loader), ckpt", "resumable(loader), loader, ckpt")
+    source = source.replace("global_step == steps", "global_step == 20")
+    source = source.replace("\n    def configure", f"{EPOCHS}\n    def configure")
+    (tmp_path / "run.py").write_text(source.replace("steps: int = 40", "steps: int = 20"))
+    assert trained(tmp_path, "run", "whole") == 0
+    trial = tmp_path / "runs" / "whole" / "base-s1"
+    journal = lines(trial / "journal.jsonl")
+    validated = {line["step"]: line["metrics"].get("val/loss") for line in journal}
+    assert validated == {6: None, 10: 1.0, 12: None, 18: None, 20: 2.0}
+    steps = {path.name for path in trial.glob("checkpoints/*/a*/step-*")}
+    assert "step-20" in steps
+
+
+def test_a_loader_without_a_length_is_refused() -> None:
+    with pytest.raises(TypeError, match="needs a loader with a length"):
+        resumable(iter([1, 2]))
 
 
 def test_the_callbacks_import_no_framework() -> None:
