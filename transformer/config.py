@@ -204,12 +204,12 @@ class TrialConfig:
     def _model_problems(self) -> Iterator[Problem]:
         train = self.train
         d_model = self.model.d_model
-        longest = self.model.max_positions
+        limiting_key, longest = self.length_limit
         if self.model.positions == "sinusoids" and d_model % 2:
             allowed = "must be even with sinusoids, which pair sines and cosines"
             yield Problem("model.d_model", f"is {d_model}", allowed)
         if train.tokens_per_batch < longest:
-            least = f"model.max_positions ({longest})"
+            least = f"{limiting_key} ({longest})"
             allowed = f"must be at least {least}, or the longest pair fits in no batch"
             yield Problem("train.tokens_per_batch", f"is {train.tokens_per_batch}", allowed)
         uniform = 1 - 1 / self.data.vocab_size
