@@ -29,7 +29,7 @@ class Recurrence(nn.Module):
 
     def forward(self, x_BSD: Tensor, pad_BS: Tensor | None) -> Tensor:
         with torch.autocast(x_BSD.device.type, enabled=False):
-            pieces_BSD = x_BSD.to(self.from_start.weight_ih_l0.dtype)
+            pieces_BSD = x_BSD.to(self.from_start.get_parameter("weight_ih_l0").dtype)
             from_start, _ = self.from_start(pieces_BSD)
             from_end, _ = self.from_end(reversed_pieces(pieces_BSD, pad_BS))
         both_BSD = torch.cat([from_start, reversed_pieces(from_end, pad_BS)], dim=-1)

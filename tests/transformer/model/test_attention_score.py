@@ -15,7 +15,7 @@ from torch import Tensor
 from transformer.data.batches import collate
 from transformer.data.vocabulary import PAD
 from transformer.model import attention_score as module
-from transformer.model.attention import SelfAttention
+from transformer.model.attention import CrossAttention, SelfAttention
 from transformer.model.attention_score import additive_logits
 from transformer.training.attention_metrics import SENTENCES, attention_metrics
 from transformer.training.worker_group import Worker
@@ -113,11 +113,11 @@ def test_the_reported_spread_and_entropy_are_means_over_the_real_queries_of_a_pl
 
     batch = collate(pairs, np.arange(SENTENCES))
     lengths = [(side != PAD).sum(1).tolist() for side in (batch.source, batch.target)]
-    for layer in model.encoder:
-        layer.attention.observer = partial(note, "encoder", lengths[0])
-    for layer in model.decoder:
-        layer.attention.observer = partial(note, "decoder", lengths[1])
-        layer.cross.observer = partial(note, "cross", lengths[1])
+    for name, attention in model.named_modules():
+        if isinstance(attention, SelfAttention | CrossAttention):
+            place = "cross" if name.endswith("cross") else name.partition(".")[0]
+            real = lengths[0] if place == "encoder" else lengths[1]
+            attention.observer = partial(note, place, real)
     with torch.no_grad():
         model(batch.source, batch.shifted)
     expected = dict[str, Any]()
