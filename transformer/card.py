@@ -171,9 +171,11 @@ def words(values: Mapping[str, Any]) -> str:
 
 
 def _phrase(name: str, value: Any) -> str:
-    """The symbol and the value, such as "P_drop 0.1"; or words for the value, as for steps."""
+    """The symbol and the value, such as "P_drop 0.1"; or words for the value."""
     if name in PHRASES:
         return PHRASES[name].get(str(value), str(value))
+    if name == "attention_window" and value is not None:
+        return f"self-attention within r = {value} positions, in encoder and decoder"
     if name == "steps" and isinstance(value, int):
         return f"{value // 1000}K steps" if value % 1000 == 0 else f"{value} steps"
     return f"{CARD.symbols.get(name, name)} {value}"

@@ -65,7 +65,8 @@ def _train_text(config: TrialConfig, prepared: Path) -> tuple[int, float]:
     """The number of training pairs, 0 if unknown, and the mean pieces of their longer side."""
     if prepared.is_dir():
         try:
-            return _prepared_text(prepared)
+            _, longest = config.length_limit
+            return _prepared_text(prepared, longest)
         except (OSError, ValueError):  # damaged: the preparation repairs or refuses it
             pass
     source = corpus(config.data)
@@ -73,12 +74,16 @@ def _train_text(config: TrialConfig, prepared: Path) -> tuple[int, float]:
 
 
 @cache
-def _prepared_text(prepared: Path) -> tuple[int, float]:
-    """The same numbers, counted in prepared text. Raises OSError or ValueError."""
+def _prepared_text(prepared: Path, longest: int) -> tuple[int, float]:
+    """The same numbers of the pairs with at most ``longest`` pieces on a side, in prepared text.
+
+    Raises OSError or ValueError.
+    """
     from transformer.data.prepared import Prepared
 
     sides = Prepared(prepared).pairs("train").longest_sides
-    return len(sides), float(sides.mean())
+    fitting = sides[sides <= longest]
+    return len(fitting), float(fitting.mean()) if len(fitting) else 0.0
 
 
 def _vocabulary_cautions(config: TrialConfig) -> Iterator[str]:

@@ -31,6 +31,8 @@ EncoderKind = Literal["attention", "recurrent", "convolutional", "separable"]
 KERNEL = 7
 MOST_APART = 100_000
 """How far apart the pieces of a convolution may be: farther than any sentence is long."""
+LONGEST_LINE = 8
+"""The longest line that a model with sinusoids translates, in multiples of ``max_positions``."""
 CONVOLUTIONS = ("convolutional", "separable")
 """The kinds of encoder layer that have a kernel and a dilation."""
 Precision = Literal["fp32", "bf16"]
@@ -89,6 +91,14 @@ class ModelConfig:
         Sinusoids go on beyond ``max_positions``, a learned table ends there (section 3.5).
         """
         return self.max_positions if self.positions == "learned" else None
+
+    @property
+    def longest_line(self) -> int:
+        """The most pieces of a line to translate; the rest of a longer one is cut off.
+
+        Attention's memory grows with their square, so sinusoids need a limit, too.
+        """
+        return self.longest_sequence or LONGEST_LINE * self.max_positions
 
     @property
     def attention_radius(self) -> int | None:
@@ -204,12 +214,12 @@ class TrialConfig:
     def _model_problems(self) -> Iterator[Problem]:
         train = self.train
         d_model = self.model.d_model
-        longest = self.model.max_positions
+        limiting_key, longest = self.length_limit
         if self.model.positions == "sinusoids" and d_model % 2:
             allowed = "must be even with sinusoids, which pair sines and cosines"
             yield Problem("model.d_model", f"is {d_model}", allowed)
         if train.tokens_per_batch < longest:
-            least = f"model.max_positions ({longest})"
+            least = f"{limiting_key} ({longest})"
             allowed = f"must be at least {least}, or the longest pair fits in no batch"
             yield Problem("train.tokens_per_batch", f"is {train.tokens_per_batch}", allowed)
         uniform = 1 - 1 / self.data.vocab_size

@@ -118,12 +118,14 @@ def _keep(config: TrialConfig) -> Keep:
 def _costs(config: TrialConfig) -> Costs:
     """Parameters, FLOPs and bytes on disk of a trial before it starts.
 
-    FLOPs assume full batches, and sentences of the corpus's declared mean length.
+    FLOPs assume full batches, and sentences of the corpus's declared mean length. If training
+    leaves out pairs longer than a shorter limit, they assume that limit.
     """
     train = config.train
     vocab_size = config.data.vocab_size
     params = parameters(config.model, vocab_size)
-    mean_source, mean_target = corpus(config.data).mean_lengths
+    _, longest = config.length_limit
+    mean_source, mean_target = (min(mean, longest) for mean in corpus(config.data).mean_lengths)
     radius = config.model.attention_radius
     lengths = planned_lengths(train.tokens_per_batch, train.steps, mean_source, mean_target, radius)
     flops = training_flops(config.model, vocab_size, lengths)

@@ -35,7 +35,7 @@ ACCEPTED = {
     "seconds of a device are measured": " > device_hours",
     "the file that init writes is formatted at 100 columns": r"files of mine-full > code/\w+/code\.json",
     "keys of Adam, of the tokenizer of BLEU, and of a sample of train": r"(adam_\w+|bleu_tokenizer|train_sample)",
-    "attention is observed while training": " > attention/(logit_sd|entropy)",
+    "attention is observed while training": r" > attention/\w+_(logit_sd|entropy)",
     "keys of layers, scores, windows and lengths": (
         " > (model[.])?(attention_score|attention_window|encoder_layer|kernel|dilation)| > "
         "(train[.])?longest"
@@ -214,7 +214,8 @@ FIELDS = {
 }
 """Files of the translation study, and the fields of their first records that two runs share."""
 POINTS = (
-    "attention/logit_sd attention/entropy"
+    "attention/encoder_logit_sd attention/encoder_entropy attention/decoder_logit_sd"
+    " attention/decoder_entropy attention/cross_logit_sd attention/cross_entropy"
     " train/loss train/gradient_norm train/learning_rate val/nll val/ppl val/accuracy best/nll "
     "best/ppl"
     " best/accuracy last/nll last/ppl last/accuracy final/accuracy final/test/accuracy final/nll"

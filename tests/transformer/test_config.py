@@ -44,6 +44,14 @@ def test_each_kind_of_mistake_is_found_by_its_key(
         )
 
 
+def test_a_batch_must_hold_the_longest_pair_that_training_takes() -> None:
+    assert list(small_trial(tokens_per_batch=20, longest=20).problems()) == []
+    allowed = "or the longest pair fits in no batch."
+    for longest, limit in ((20, "train.longest (20)"), (None, "model.max_positions (40)")):
+        (problem,) = small_trial(tokens_per_batch=19, longest=longest).problems()
+        assert str(problem) == f"train.tokens_per_batch: is 19; must be at least {limit}, {allowed}"
+
+
 def test_good_data_becomes_the_dataclass() -> None:
     assert parsed(model__p_drop=0) == (small_trial(model=replace(SMALL, p_drop=0.0)), [])
 

@@ -53,10 +53,16 @@ def test_every_row_trains_and_is_scored_alike_with_and_without_a_stop(
         assert costs.params == parameters(config.model, 270)
         reports = whole.reports[4]
         assert all(map(math.isfinite, reports.values()))
-        assert reports["attention/logit_sd"] > 0
-        assert (
-            0 < reports["attention/entropy"] < math.log(prepared.pairs("dev").longest_sides.max())
-        )
+        has_attention = config.model.encoder_layer == "attention"
+        places = ["encoder", "decoder", "cross"] if has_attention else ["decoder", "cross"]
+        measured = {name for name in reports if name.startswith("attention/")}
+        assert measured == {
+            f"attention/{place}_{kind}" for place in places for kind in ("logit_sd", "entropy")
+        }
+        uniform = math.log(prepared.pairs("dev").longest_sides.max())
+        for place in places:
+            assert reports[f"attention/{place}_logit_sd"] > 0
+            assert 0 < reports[f"attention/{place}_entropy"] < uniform
         losses[name] = reports["train/loss"]
     assert len(set(losses.values())) == len(losses), "each row trains another model"
 

@@ -55,6 +55,26 @@ def test_a_dev_nll_above_ln_v_is_a_divergence_once_the_warm_up_is_over(
     )
 
 
+def test_epochs_are_of_the_pairs_that_training_takes(tmp_path: Path) -> None:
+    data = copy_data(tmp_path, (60, 12, 7), "abcdef", longest=20, vocab_size=270)
+    prepared = prepared_text(data, tmp_path)
+    sides = prepared.pairs("train").longest_sides
+    fitting = sides[sides <= 12]
+    assert 0 < len(fitting) < len(sides)
+    config = small_trial(data, steps=1000, longest=12)
+    epochs = 1000 / (fitting.sum() / config.train.tokens_per_batch)
+    words = f"1000 steps are about {epochs:,.0f} epochs of {len(fitting)} training pairs"
+    assert words in " ".join(TRANSLATION.cautions(config, prepared.folder))
+
+
+def test_planned_flops_assume_no_pair_that_is_left_out() -> None:
+    flops = [
+        TRANSLATION.costs(small_trial(SYNTHETIC, longest=longest)).flops or 0.0
+        for longest in (3, None)
+    ]
+    assert 0 < flops[0] < flops[1]
+
+
 def test_prepared_text_is_checked_and_shown_and_missing_files_are_named_before(
     tmp_path: Path,
 ) -> None:

@@ -8,8 +8,8 @@ from transformer.data.prepared import ParallelSet, Prepared
 def train_sample(prepared: Prepared, longest: int) -> ParallelSet:
     """As many training pairs as dev has, or all if there are fewer, in their order in train.
 
-    The fingerprint of the data is the seed, so every row and seed gets the same pairs. Pairs that
-    have more than ``longest`` pieces on a side are left out, as they are in training.
+    Pairs that have more than ``longest`` pieces on a side are left out, as they are in training.
+    The fingerprint of the data is the seed, so rows with the same ``longest`` get the same pairs.
     """
     train = prepared.pairs("train")
     size = len(prepared.pairs("dev"))

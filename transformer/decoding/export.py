@@ -19,12 +19,12 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from transformer.config import TrialConfig, ctranslate2_faults, read_trial
+from transformer.config import ModelConfig, TrialConfig, ctranslate2_faults, read_trial
 from transformer.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from transformer.decoding.translator import Translator
 from transformer.faults import Fault, FaultyError
 from transformer.model.attention import CrossAttention, Projection, SelfAttention
-from transformer.model.encoder_decoder import Residual, Transformer
+from transformer.model.encoder_decoder import Positions, Residual, Transformer, sinusoids
 
 WEIGHTS_FILE = "model.safetensors"
 CONFIG_FILE = "config.json"
@@ -125,6 +125,8 @@ def _load_pyfunc(path: str) -> Served:
 
 
 Attention = SelfAttention | CrossAttention
+SINUSOID_ROWS = 4096
+"""Positions of an exported model with sinusoids, at least."""
 NEVER = -10_000.0
 """The logit of padding and beginning-of-sentence: probability zero, also in float16."""
 
@@ -176,8 +178,8 @@ def _layers(model: Transformer) -> Any:
     # CTranslate2 multiplies embeddings by √d_model, as the model does.
     encoder.embeddings[0].weight = model.embedding.numpy(force=True)
     decoder.embeddings.weight = model.embedding.numpy(force=True)
-    encoder.position_encodings.encodings = model.source_positions.table.numpy(force=True)
-    decoder.position_encodings.encodings = model.target_positions.table.numpy(force=True)
+    encoder.position_encodings.encodings = _position_rows(model.source_positions, config)
+    decoder.position_encodings.encodings = _position_rows(model.target_positions, config)
     bias_P = torch.zeros(model.vocab_size)
     bias_P[[PAD, BOS]] = NEVER
     _set_linear(decoder.projection, model.embedding, bias_P)
@@ -186,6 +188,19 @@ def _layers(model: Transformer) -> Any:
     for spec, layer in zip(layer_specs, layers, strict=True):
         _set_layer(spec, layer)
     return specs.TransformerSpec(encoder, decoder)
+
+
+def _position_rows(positions: Positions, config: ModelConfig) -> np.ndarray[Any, Any]:
+    """The table of positions [rows, d_model]; CTranslate2 refuses a sentence beyond its last row.
+
+    So sinusoids get ``SINUSOID_ROWS``, while learned positions end where they do in the model.
+    """
+    table = positions.table
+    if config.positions == "sinusoids":
+        rows = max(SINUSOID_ROWS, config.max_positions)
+        table = sinusoids(rows, config.d_model)
+    encodings: np.ndarray[Any, Any] = table.numpy(force=True)
+    return encodings
 
 
 def _specs() -> Any:

@@ -50,7 +50,7 @@ class Translator:
         return efficient(self.model.config, self.precision, self.device)
 
     def translate(self, lines: list[str]) -> list[str]:
-        """The best translation of each line; a line beyond learned positions is cut there."""
+        """The best translation of each line; a line beyond ``longest_line`` is cut there."""
         with self.efficient():
             sources, _ = self.sources(lines)
             return [best[0].text for best in self.translations(sources, n_best=1)]
@@ -58,13 +58,13 @@ class Translator:
     def sources(self, lines: list[str]) -> tuple[list[list[int]], list[int]]:
         """Piece ids of each line, and the numbers of the lines that were cut.
 
-        A line is cut if it has more pieces than the model has learned positions.
+        A line is cut if it has more pieces than the model's ``longest_line``.
         """
-        longest = self.model.config.longest_sequence
+        longest = self.model.config.longest_line
         sources: list[list[int]] = []
         cut_lines: list[int] = []
         for number, pieces in enumerate(self.vocabulary.encode(lines)):
-            if longest is not None and len(pieces) > longest:
+            if len(pieces) > longest:
                 cut_lines.append(number)
                 sources.append([*pieces[: longest - 1], EOS])
             else:

@@ -17,7 +17,8 @@ class Recurrence(nn.Module):
     """An LSTM in each direction, d_model/2 units each.
 
     The second one reads the sentence from its end: a gather reverses the pieces and leaves the
-    padding last. Packed sequences would make the host wait for the lengths.
+    padding last. Packed sequences would make the host wait for the lengths. Both run in float32:
+    under autocast, torch would run cuDNN's LSTM in float16, where small gradients vanish.
     """
 
     def __init__(self, model: ModelConfig) -> None:
@@ -27,9 +28,12 @@ class Recurrence(nn.Module):
         self.from_end = nn.LSTM(model.d_model, units, batch_first=True)
 
     def forward(self, x_BSD: Tensor, pad_BS: Tensor | None) -> Tensor:
-        from_start, _ = self.from_start(x_BSD)
-        from_end, _ = self.from_end(reversed_pieces(x_BSD, pad_BS))
-        return torch.cat([from_start, reversed_pieces(from_end, pad_BS)], dim=-1)
+        with torch.autocast(x_BSD.device.type, enabled=False):
+            pieces_BSD = x_BSD.to(self.from_start.get_parameter("weight_ih_l0").dtype)
+            from_start, _ = self.from_start(pieces_BSD)
+            from_end, _ = self.from_end(reversed_pieces(pieces_BSD, pad_BS))
+        both_BSD = torch.cat([from_start, reversed_pieces(from_end, pad_BS)], dim=-1)
+        return both_BSD.to(x_BSD.dtype)
 
 
 def reversed_pieces(x_BSD: Tensor, pad_BS: Tensor | None) -> Tensor:

@@ -15,17 +15,18 @@ from transformer.config import Precision
 from transformer.data.batches import Batch, evaluation_batches
 from transformer.data.prepared import ParallelSet
 from transformer.data.vocabulary import PAD
-from transformer.model.attention import Observer, SelfAttention
+from transformer.model.attention import CrossAttention, Observer, SelfAttention
 from transformer.model.encoder_decoder import Transformer
 from transformer.training.precision import autocast
 from transformer.training.worker_group import Worker
 
 SENTENCES = 50
+Attention = SelfAttention | CrossAttention
 
 
 @dataclass
 class _Sums:
-    """Sums over queries, heads and layers, on the device."""
+    """Sums over queries, heads and layers of one place, on the device."""
 
     spread: Tensor
     entropy: Tensor
@@ -53,42 +54,74 @@ def _spread(logits_BHTS: Tensor) -> Tensor:
     return variance_BHT.sqrt()
 
 
-@torch.no_grad()
 def attention_metrics(
     model: Transformer,
     pairs: ParallelSet,
     precision: Precision,
     worker: Worker,
 ) -> dict[str, float]:
-    """Means over the queries of all heads and layers, encoder, decoder and between them.
+    """Means over the queries, heads and layers of each place that has attention.
 
-    ``attention/logit_sd`` is the standard deviation of a query's logits over its keys.
-    ``attention/entropy`` is that of its weights, in nats. ``model`` is in evaluation mode.
+    Places are ``encoder``, ``decoder`` and ``cross``, the decoder's attention to the encoder.
+    ``attention/<place>_logit_sd`` is the standard deviation of a query's logits over its keys.
+    ``attention/<place>_entropy`` is that of its weights, in nats. Only rank 0 measures, since only
+    its reports are recorded. ``model`` is in evaluation mode.
     """
-    sums = _Sums(*torch.zeros(3, device=worker.device))
+    metrics: dict[str, float] = {}
+    if not worker.is_rank_zero:
+        return metrics
+    for place, sums in _sums_by_place(model, pairs, precision, worker).items():
+        metrics[f"attention/{place}_logit_sd"] = float(sums.spread / sums.queries)
+        metrics[f"attention/{place}_entropy"] = float(sums.entropy / sums.queries)
+    return metrics
+
+
+@torch.no_grad()
+def _sums_by_place(
+    model: Transformer,
+    pairs: ParallelSet,
+    precision: Precision,
+    worker: Worker,
+) -> dict[str, _Sums]:
+    """The sums of each place with attention, over the first sentences of ``pairs``."""
+    places = _attentions_by_place(model)
+    sums_by_place = {place: _Sums(*torch.zeros(3, device=worker.device)) for place in places}
     first = ParallelSet(pairs.source.first(SENTENCES), pairs.target.first(SENTENCES))
     for _, batch in evaluation_batches(first, worker.tokens_per_micro_batch):
         batch_here = batch.to(worker.device)
-        with _observed(model, batch_here, sums), autocast(precision, worker.device):
+        observed = _observed(places, batch_here, sums_by_place)
+        with observed, autocast(precision, worker.device):
             model(batch_here.source, batch_here.shifted, batch_here.source_padded)
-    return {
-        "attention/logit_sd": float(sums.spread / sums.queries),
-        "attention/entropy": float(sums.entropy / sums.queries),
-    }
+    return sums_by_place
+
+
+def _attentions_by_place(model: Transformer) -> dict[str, list[Attention]]:
+    """The model's attentions by place; an encoder without self-attention is no place."""
+    in_encoder = set(model.encoder.modules())
+    places: dict[str, list[Attention]] = {}
+    for attention in model.attentions():
+        place = "cross" if isinstance(attention, CrossAttention) else "decoder"
+        if attention in in_encoder:
+            place = "encoder"
+        places.setdefault(place, []).append(attention)
+    return places
 
 
 @contextmanager
-def _observed(model: Transformer, batch: Batch, sums: _Sums) -> Iterator[None]:
-    """A context in which ``sums`` sees every attention of the model."""
-    of_source = sums.observer(batch.source != PAD)
-    of_target = sums.observer(batch.target != PAD)
+def _observed(
+    places: dict[str, list[Attention]],
+    batch: Batch,
+    sums_by_place: dict[str, _Sums],
+) -> Iterator[None]:
+    """A context in which the sums of each place see its attentions."""
     try:
-        for attention in model.attentions():
-            attention.observer = of_target
-        for module in model.encoder.modules():
-            if isinstance(module, SelfAttention):
-                module.observer = of_source
+        for place, attentions in places.items():
+            queries = batch.source if place == "encoder" else batch.target
+            observer = sums_by_place[place].observer(queries != PAD)
+            for attention in attentions:
+                attention.observer = observer
         yield
     finally:
-        for attention in model.attentions():
-            attention.observer = None
+        for attentions in places.values():
+            for attention in attentions:
+                attention.observer = None

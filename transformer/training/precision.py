@@ -60,7 +60,12 @@ def efficient(model: ModelConfig, precision: Precision, device: torch.device) ->
     Freed memory stays with the process.
     """
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(KERNEL_CACHE_SIZE))
-    with fast_matmuls(model, precision, device), retained_memory(), torch_attention(device):
+    with (
+        fast_matmuls(model, precision, device),
+        retained_memory(),
+        torch_attention(device),
+        full_float32(precision),
+    ):
         yield
 
 
@@ -78,6 +83,21 @@ def torch_attention(device: torch.device) -> Iterator[None]:
         yield
     finally:
         torch.backends.cuda.enable_cudnn_sdp(was_enabled)
+
+
+@contextmanager
+def full_float32(precision: Precision) -> Iterator[None]:
+    """A context in which cuDNN's convolutions and LSTMs of an ``fp32`` trial compute in float32.
+
+    By default they round their inputs to TF32, which has 10 bits of mantissa.
+    """
+    initially_allowed = torch.backends.cudnn.allow_tf32
+    try:
+        if precision == "fp32":
+            torch.backends.cudnn.allow_tf32 = False
+        yield
+    finally:
+        torch.backends.cudnn.allow_tf32 = initially_allowed
 
 
 @contextmanager

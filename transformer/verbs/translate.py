@@ -186,7 +186,7 @@ class LineStream:
     def _translate_window(self, lines: list[str]) -> None:
         """Write the translations of these lines; warn about lines that are cut."""
         sources, cut_lines = self.translator.sources(lines)
-        longest = self.translator.model.config.max_positions
+        longest = self.translator.model.config.longest_line
         lines_before = self.written
         for index in cut_lines:
             line = f"line {lines_before + index + 1}"

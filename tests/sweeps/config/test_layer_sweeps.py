@@ -21,7 +21,7 @@ ROWS = {
             "convolutional encoder layers, k 3, dilation 3"
         ),
         "encoder_layer_separable": "separable convolutions in the encoder",
-        "attention_window_9": "r 9",
+        "attention_window_9": "self-attention within r = 9 positions, in encoder and decoder",
     },
     "scores": {
         "base": "base",

@@ -162,6 +162,20 @@ def test_any_model_is_the_same_function_of_its_input(
     assert scored.log_probs == pytest.approx(log_p(model, source, target), abs=1e-4)
 
 
+def test_ctranslate2_continues_sinusoids_beyond_the_longest_training_pair(
+    copies: Prepared, tmp_path: Path
+) -> None:
+    vocabulary = copies.vocabulary
+    model, texts = small_model(len(vocabulary)), vocabulary.texts()
+    export_ctranslate2(model, copies.vocabulary_path, tmp_path)
+    (pieces,) = vocabulary.encode(["c a b d " * 30])
+    assert len(pieces) > model.config.max_positions
+    opened = ctranslate2.Translator(str(tmp_path), compute_type="float32", intra_threads=1)
+    line = [texts[piece] for piece in pieces[:-1]]
+    (scored,) = opened.score_batch([line], [line])
+    assert scored.log_probs == pytest.approx(log_p(model, pieces, pieces), abs=1e-4)
+
+
 @pytest.mark.parametrize(
     "changes",
     [

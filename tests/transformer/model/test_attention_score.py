@@ -2,6 +2,8 @@
 them."""
 
 import math
+from collections import defaultdict
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ from torch import Tensor
 from transformer.data.batches import collate
 from transformer.data.vocabulary import PAD
 from transformer.model import attention_score as module
-from transformer.model.attention import SelfAttention
+from transformer.model.attention import CrossAttention, SelfAttention
 from transformer.model.attention_score import additive_logits
 from transformer.training.attention_metrics import SENTENCES, attention_metrics
 from transformer.training.worker_group import Worker
@@ -94,30 +96,35 @@ def test_attention_with_each_score_equals_the_formula_head_by_head(kind: str) ->
 
 
 @pytest.mark.parametrize("kind", ["scaled", "dot", "additive"])
-def test_the_reported_spread_and_entropy_are_means_over_real_queries(kind: str) -> None:
+def test_the_reported_spread_and_entropy_are_means_over_the_real_queries_of_a_place(
+    kind: str,
+) -> None:
     model, pairs = small_model(attention_score=kind), random_pairs(SENTENCES + 9, longest=12)
-    spreads, entropies = list[float](), list[float]()
+    spreads, entropies = defaultdict[str, list[float]](list), defaultdict[str, list[float]](list)
 
-    def note(real: list[int], logits: Tensor, weights: Tensor) -> None:
+    def note(place: str, real: list[int], logits: Tensor, weights: Tensor) -> None:
         """The queries of the sentences, without padding, head by head."""
         for sentence, length in enumerate(real):
             for row in logits[sentence, :, :length].flatten(0, 1):
-                spreads.append(float(np.std(row[row > -math.inf].numpy())))
+                spreads[place].append(float(np.std(row[row > -math.inf].numpy())))
             for row in weights[sentence, :, :length].flatten(0, 1):
                 likely = row[row > 0].double()
-                entropies.append(float(-(likely * likely.log()).sum()))
+                entropies[place].append(float(-(likely * likely.log()).sum()))
 
     batch = collate(pairs, np.arange(SENTENCES))
     lengths = [(side != PAD).sum(1).tolist() for side in (batch.source, batch.target)]
-    for attention in model.attentions():
-        in_encoder = any(attention is layer.attention for layer in model.encoder)
-        real = lengths[0] if in_encoder else lengths[1]
-        attention.observer = lambda *seen, real=real: note(real, *seen)
+    for name, attention in model.named_modules():
+        if isinstance(attention, SelfAttention | CrossAttention):
+            place = "cross" if name.endswith("cross") else name.partition(".")[0]
+            real = lengths[0] if place == "encoder" else lengths[1]
+            attention.observer = partial(note, place, real)
     with torch.no_grad():
         model(batch.source, batch.shifted)
-    found = attention_metrics(model, pairs, "fp32", Worker())
-    assert found == {
-        "attention/logit_sd": pytest.approx(np.mean(spreads), rel=1e-4),
-        "attention/entropy": pytest.approx(np.mean(entropies), rel=1e-4),
-    }
+    expected = dict[str, Any]()
+    for place in ("encoder", "decoder", "cross"):
+        mean_spread, mean_entropy = np.mean(spreads[place]), np.mean(entropies[place])
+        expected[f"attention/{place}_logit_sd"] = pytest.approx(mean_spread, rel=1e-4)
+        expected[f"attention/{place}_entropy"] = pytest.approx(mean_entropy, rel=1e-4)
+    assert attention_metrics(model, pairs, "fp32", Worker()) == expected
+    assert attention_metrics(model, pairs, "fp32", Worker(rank=1, world=2)) == {}
     assert all(attention.observer is None for attention in model.attentions())

@@ -110,6 +110,17 @@ def test_recurrence_is_torchs_bidirectional_lstm_on_packed_sentences() -> None:
 
 
 @torch.no_grad()
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_recurrence_runs_in_float32_in_a_bfloat16_trial(dtype: torch.dtype) -> None:
+    recurrence, x = Recurrence(SMALL), torch.randn(2, S, D).to(dtype)
+    expected = recurrence(x.float(), None)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = recurrence(x, None)
+    assert found.dtype == dtype
+    torch.testing.assert_close(found, expected.to(dtype), rtol=0, atol=0)
+
+
+@torch.no_grad()
 @pytest.mark.parametrize("layer", [0, 1, 2])
 @pytest.mark.parametrize("kind", [Convolution, SeparableConvolution])
 def test_a_convolution_is_the_sum_over_its_kernel_dilated_by_layer(kind: Any, layer: int) -> None:

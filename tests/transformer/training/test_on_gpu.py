@@ -1,6 +1,7 @@
 """Tests that need a GPU: its steps match a CPU's, never make the host wait, and stay the same in
 replay."""
 
+import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,9 +14,10 @@ from toy_trial import ToyTrial
 
 from transformer.config import TrialConfig
 from transformer.data.batches import Batch, TrainingBatches
+from transformer.model.substitutes import Recurrence
 from transformer.training.graphs import buckets, into_bucket
 from transformer.training.meter import Step
-from transformer.training.precision import efficient
+from transformer.training.precision import autocast, efficient
 from transformer.training.state import TrainState, start
 from transformer.training.train import fit, make_forward_backward, plan_graphs, train_step
 from transformer.training.worker_group import Worker
@@ -127,6 +129,24 @@ def test_attention_is_torchs_own_within_a_trial_alone() -> None:
     with efficient(SMALL, "bf16", GPU):
         assert not torch.backends.cuda.cudnn_sdp_enabled()
     assert torch.backends.cuda.cudnn_sdp_enabled()
+
+
+def test_small_gradients_pass_through_recurrence_in_bfloat16() -> None:
+    """The loss of a batch of 25,000 pieces is divided by their number, and float16 loses it."""
+    on_cpu = Recurrence(SMALL)
+    on_gpu = copy.deepcopy(on_cpu).to(GPU)
+    x = torch.randn(4, 9, SMALL.d_model)
+    (on_cpu(x, None).square().sum() / 25_000).backward()
+    with autocast("bf16", GPU):
+        found = on_gpu(x.to(GPU), None)
+        loss = found.square().sum() / 25_000
+    loss.backward()
+    assert found.dtype == torch.float32
+    for weight, expected in zip(on_gpu.parameters(), on_cpu.parameters(), strict=True):
+        assert weight.grad is not None
+        assert expected.grad is not None
+        error = (weight.grad.cpu() - expected.grad).norm()
+        assert error < 1e-2 * expected.grad.norm()
 
 
 @pytest.mark.parametrize("replayed", [False, True])

@@ -55,6 +55,14 @@ def test_only_wide_models_in_float32_switch_and_the_switch_is_restored() -> None
     assert seen == [before, before, expected]
 
 
+@pytest.mark.parametrize(("precision", "allowed"), [("fp32", False), ("bf16", True)])
+def test_cudnn_rounds_to_tf32_only_in_bfloat16_trials(precision: Precision, allowed: bool) -> None:
+    assert torch.backends.cudnn.allow_tf32
+    with efficient(SMALL, precision, CPU):
+        assert torch.backends.cudnn.allow_tf32 is allowed
+    assert torch.backends.cudnn.allow_tf32
+
+
 @pytest.mark.parametrize(("vendor", "d_model"), [("AuthenticAMD", 128), ("GenuineIntel", 256)])
 def test_amd_takes_onednn_for_narrower_models(
     vendor: str, d_model: int, monkeypatch: pytest.MonkeyPatch
