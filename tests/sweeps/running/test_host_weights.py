@@ -229,7 +229,7 @@ def test_a_row_is_unlike_the_others_as_its_host_is(folder: Path) -> None:
 
 
 def unlike_rows(table: str, what: str) -> str:
-    lines = re.search(rf"[:;] {what} \w+ with another scored.py, not \w+: ([\w, ]+)[.;]", table)
+    lines = re.search(rf"[:;] {what} \w+ \(scored.py changed\), not \w+: ([\w, ]+)[.;]", table)
     return lines[1] if lines else ""
 
 
