@@ -109,7 +109,7 @@ def import_runs(
     record = read_record(study.folder)
     assert record is not None
     if as_json:
-        print_json(_json(study, record))
+        print_json(_json(study, record) | {"notes": list(observation.notes)})
         return
     _print(study, record, observation)
     next_verb("table", [by_name(study.folder), *placed(study.folder)])
@@ -226,9 +226,11 @@ def _print(study: Study, record: ObservedRecord, observation: "Observation") -> 
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(overflow="fold")
-    for name, words in _facts(study, record, observation):
+    for name, words in _facts(study, record):
         grid.add_row(name, Text(words))
     OUT.print(Padding(grid, INDENT, expand=False))
+    for note in observation.notes:
+        OUT.print(Padding(Text(f"{note}."), INDENT, expand=False))
     _print_doubts(record)
     OUT.print(f"Wrote [bold]{escape(str(study.folder))}[/], observed: not run by allelse")
     number = len(record.doubts)
@@ -237,9 +239,7 @@ def _print(study: Study, record: ObservedRecord, observation: "Observation") -> 
         OUT.print(f"`{escape(report)}` lists its doubts, too.", style="dim", soft_wrap=True)
 
 
-def _facts(
-    study: Study, record: ObservedRecord, observation: "Observation"
-) -> Iterator[tuple[str, str]]:
+def _facts(study: Study, record: ObservedRecord) -> Iterator[tuple[str, str]]:
     """How the columns were read, each with what was guessed."""
     guessed = {name: " (guessed)" if name in record.guessed else "" for name in GUESSES}
     yield "base", f"{record.base}{guessed['base']}"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tracking.observed.csv_file import read_csv
+from tracking.observed.curve_lines import last_lines
 from tracking.observed.doubt import TITLES, Doubt
 from tracking.observed.mlflow_store import MLFLOW, read_mlflow
 from tracking.observed.roles import Asked, Roles, roles_of
@@ -32,13 +33,14 @@ CSV_ENDINGS = (".csv", ".tsv", ".txt")
 
 @dataclass(frozen=True)
 class Observation:
-    """Everything that was understood of a source."""
+    """Everything that was understood of a source. ``notes``: sentences on how it was read."""
 
     table: SourceTable
     roles: Roles
     rows: ObservedRows
     left_out: tuple[LeftOutRun, ...]
     doubts: tuple[Doubt, ...]
+    notes: tuple[str, ...] = ()
 
 
 def read_source(source: str, experiment: str | None) -> SourceTable:
@@ -59,10 +61,14 @@ def read_source(source: str, experiment: str | None) -> SourceTable:
 
 def observed(table: SourceTable, asked: Asked) -> Observation:
     """Raises ImportRefusedError with what is wrong with columns, or with base."""
+    curves = last_lines(table, roles_of(table, asked), asked)
+    table = curves.table
     roles = roles_of(table, asked)
     runs, left_out = runs_of(table, roles)
     rows = rows_of(table, roles, runs, asked)
-    return Observation(table, roles, rows, tuple(left_out), doubts_of(rows, roles, left_out))
+    doubts = doubts_of(rows, roles, left_out)
+    notes = tuple(filter(None, [curves.note]))
+    return Observation(table, roles, rows, tuple(left_out), doubts, notes)
 
 
 def doubts_of(

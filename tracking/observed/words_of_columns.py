@@ -42,6 +42,8 @@ NAMES = ("name", "run_name", "runname", "tags.mlflow.runname", "trial", "run", "
 """Columns that name a run, the best one first."""
 STATES = ("state", "status")
 STARTS = ("created", "start_time", "starttime", "created_at", "createdat", "started")
+TIMES = ("timestamp", "_timestamp", "time", "date", "datetime", "wall_time", "walltime")
+"""When a line was written."""
 ENDS = ("end_time", "endtime", "finished_at", "ended")
 ROW_WORDS = ("change", "group")
 TAGGED_WORDS = ("change", "group", "order")
@@ -54,7 +56,10 @@ COSTS = {
 }
 DEVICES = ("device", "gpu", "gpu_type", "gpu_name", "accelerator")
 MACHINE = ("gpu_count", "cpu_count", "gpus", "num_gpus", "cpu", "n_gpu", "num_workers")
-STEPS_REACHED = ("step", "_step", "global_step", "trainer/global_step", "iteration", "epoch")
+STEPS_REACHED = (
+    *("step", "_step", "global_step", "trainer/global_step", "iteration", "iter", "_iteration"),
+    *("epoch", "training_step", "train_step"),
+)
 """Counters at the end of a run. A number of epochs or steps that was asked for is a setting."""
 LENGTHS = _set("step steps epoch epochs iter iters iteration iterations updates")
 CODE = _set("commit sha revision dirty branch")
