@@ -244,7 +244,11 @@ def _facts(study: Study, record: ObservedRecord) -> Iterator[tuple[str, str]]:
     guessed = {name: " (guessed)" if name in record.guessed else "" for name in GUESSES}
     yield "base", f"{record.base}{guessed['base']}"
     changes = [row["change"] for row in study.rows]
-    by = f"by the column {record.rows_by}" if record.rows_by else "by their settings"
+    by = (
+        f"by the column {record.rows_by}{guessed['rows']}"
+        if record.rows_by
+        else "by their settings"
+    )
     yield "rows", f"{len(changes)} {by}: {'; '.join(changes)}"
     seed = "no column: runs are numbered" if record.seed is None else f"column {record.seed}"
     seeds = len(study.seeds)
@@ -262,7 +266,7 @@ def _facts(study: Study, record: ObservedRecord) -> Iterator[tuple[str, str]]:
         yield "not used", _columns(record.unused)
 
 
-GUESSES = ("base", "seed", "metrics")
+GUESSES = ("base", "rows", "seed", "metrics")
 
 
 def _set_words(set_name: str) -> str:

@@ -38,6 +38,7 @@ from tracking.observed.words_of_columns import (
     NOT_MEASURED,
     PACKAGE_FOLDERS,
     PACKAGES,
+    ROW_TEXTS,
     ROW_WORDS,
     STARTS,
     STATES,
@@ -133,6 +134,9 @@ def roles_of(table: SourceTable, asked: Asked) -> Roles:
         for metric in metrics:
             roles[metric.column] = "metric"
         guessed.append("metrics")
+    if row is None and (row := _guessed_row(table, roles, seed, ignored)) is not None:
+        roles[row] = "row"
+        guessed.append("rows")
     if not metrics and not faults:
         faults.append(no_metric(table, roles))
     if faults:
@@ -162,6 +166,39 @@ def _place(column: str, names: Sequence[str]) -> int:
 def _row_of_ours(table: SourceTable) -> str | None:
     """Runs of allelse name their rows."""
     return "tags.row" if {OURS, "tags.row"} <= {*table.columns} else None
+
+
+def _guessed_row(
+    table: SourceTable,
+    roles: Mapping[str, Role],
+    seed: str | None,
+    ignored: Sequence[str | None],
+) -> str | None:
+    """If no setting varies: a name, a group or tags, as a text that several runs share."""
+    settings = [column for column, role in roles.items() if role == "setting"]
+    if any(_varies(table, column, seed) for column in settings):
+        return None
+    columns = [
+        column
+        for column in roles
+        if is_called(column, ROW_TEXTS) and column not in ignored and _is_shared_text(table, column)
+    ]
+    return min(columns, key=partial(_place, names=ROW_TEXTS), default=None)
+
+
+def _varies(table: SourceTable, column: str, seed: str | None) -> bool:
+    """Whether it has several values, which the seed doesn't decide."""
+    if len({*table.values(column)}) < 2:
+        return False
+    pairs = {(line.get(seed or ""), line.get(column)) for line in table.lines}
+    seeds = {number for number, _ in pairs}
+    return len(seeds) < len(pairs) or len(seeds) == len(table.lines)
+
+
+def _is_shared_text(table: SourceTable, column: str) -> bool:
+    values = table.values(column)
+    are_texts = len(values) == len(table.lines) and all(isinstance(text, str) for text in values)
+    return are_texts and 1 < len({*values}) < len(values)
 
 
 def _role(table: SourceTable, column: str) -> Role:

@@ -45,6 +45,8 @@ STARTS = ("created", "start_time", "starttime", "created_at", "createdat", "star
 TIMES = ("timestamp", "_timestamp", "time", "date", "datetime", "wall_time", "walltime")
 """When a line was written."""
 ENDS = ("end_time", "endtime", "finished_at", "ended")
+ROW_TEXTS = (*NAMES, "group", "group_name", "job_type", "jobtype", "change", "tags", "notes")
+"""Columns that name rows if no setting varies, the best one first."""
 ROW_WORDS = ("change", "group")
 TAGGED_WORDS = ("change", "group", "order")
 """What a table of allelse says of a row; its runs in MLflow have it in tags."""
