@@ -1,6 +1,7 @@
 """Runs in a csv file: as W&B and pandas write it, or from any spreadsheet."""
 
 import csv
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from io import StringIO
@@ -16,7 +17,7 @@ from tracking.observed.source_table import (
 )
 
 BYTE_ORDER_MARK = "\ufeff"
-INDEX_NAMES = ("", "Unnamed: 0")
+INDEX_NAME = re.compile(r"(?:Unnamed: \d+(?:\.\d+)*)?")
 """The head of pandas' index, as it writes it, and as it reads and writes it again."""
 DELIMITERS = (",", ";", "\t")
 LONGEST_FIELD = 1 << 24
@@ -35,7 +36,7 @@ def read_csv(path: Path) -> SourceTable:
     table = [_line(path, head, number, cells) for number, cells in enumerate(lines, 2)]
     if not table:
         raise DamagedFileError(path, "has no run: there is no line below its head")
-    columns = [name for name in head if not (name in INDEX_NAMES and _is_index(name, table))]
+    columns = [name for name in head if not (INDEX_NAME.fullmatch(name) and _is_index(name, table))]
     return SourceTable(str(path), path.stem, tuple(columns), tuple(table))
 
 

@@ -11,6 +11,7 @@ from tracking.observed.words_of_columns import (
     LAST_WORDS,
     TRAINING,
     direction,
+    is_set_by_hand,
     last_part,
     metric_name,
     plain_name,
@@ -126,7 +127,10 @@ def guessed_metrics(table: SourceTable, roles: Mapping[str, str]) -> list[Metric
     columns = [
         column
         for column, role in roles.items()
-        if role == "measured" and direction(column) is not None and not is_companion(column)
+        if role == "measured"
+        and direction(column) is not None
+        and not is_companion(column)
+        and not is_set_by_hand(column)
     ]
     ranks = {column: _rank(column) for column in columns}
     best = min(ranks.values(), default=0)

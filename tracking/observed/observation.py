@@ -66,13 +66,13 @@ def observed(table: SourceTable, asked: Asked) -> Observation:
     roles = roles_of(table, asked)
     runs, left_out = runs_of(table, roles)
     rows = rows_of(table, roles, runs, asked)
-    doubts = doubts_of(rows, roles, left_out)
+    doubts = doubts_of(table, rows, roles, left_out)
     notes = tuple(filter(None, [curves.note]))
     return Observation(table, roles, rows, tuple(left_out), doubts, notes)
 
 
 def doubts_of(
-    rows: ObservedRows, roles: Roles, left_out: Sequence[LeftOutRun]
+    table: SourceTable, rows: ObservedRows, roles: Roles, left_out: Sequence[LeftOutRun]
 ) -> tuple[Doubt, ...]:
     """Every doubt, by kind."""
     are_named = roles.row is not None
@@ -82,8 +82,8 @@ def doubts_of(
         *unlike_settings(rows, are_named),
         *unlike_origins(rows),
         *unequal_steps(rows),
-        *repeated_runs(rows, roles),
-        *missing_seeds(rows, left_out),
+        *repeated_runs(table, rows, roles),
+        *missing_seeds(table, rows, roles, left_out),
         *chosen_seeds(rows, left_out),
         *left_out_runs(left_out),
         *best_and_last(rows, roles, left_out),

@@ -101,3 +101,81 @@ def test_the_guess_of_base_is_a_row_that_is_called_so(name: str, tmp_path: Path)
         answer = imported(tmp_path, text, *words)
         assert answer["rows"][0]["seeds"] == [1, 2]
         assert table(tmp_path)[0]["accuracy"] == pytest.approx(0.616), (column, words)
+
+
+def grid(column: str, values: tuple[object, ...]) -> str:
+    """Two seeds of each value, with accuracies that differ."""
+    lines = [
+        f"{value},{seed},0.{place}{seed}7"
+        for place, value in enumerate(values, 5)
+        for seed in (1, 2)
+    ]
+    return "\n".join([f"{column},seed,accuracy", *lines])
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        *("loss_gamma", "temperature_loss", "loss_clip", "score_delta", "beta_kl_loss", "acc_drop"),
+        *("train_fraction", "val_split", "test_size", "l1_loss", "train_portion", "kl_loss"),
+        *("eval_noise", "train_mix"),
+    ],
+)
+def test_a_number_that_seeds_share_is_a_setting_although_it_is_called_like_a_score(
+    column: str, tmp_path: Path
+) -> None:
+    for words in ((), ("--metric", "accuracy:up")):
+        answer = imported(tmp_path, grid(column, (0.25, 0.5, 0.75)), *words)
+        assert answer["settings"] == [column]
+        assert [metric["name"] for metric in answer["metrics"]] == ["accuracy"]
+        assert [row["seeds"] for row in answer["rows"]] == [[1, 2]] * 3
+        assert answer["doubts"] == []
+
+
+def test_a_score_with_a_word_of_a_setting_needs_its_option(tmp_path: Path) -> None:
+    text = "lr,seed,loss_delta\n1,1,0.31\n1,2,0.32\n2,1,0.41\n2,2,0.42\n"
+    answer = imported(tmp_path, text, "--metric", "loss_delta:down")
+    assert [row["seeds"] for row in answer["rows"]] == [[1, 2], [1, 2]]
+    (tmp_path / "runs.csv").write_text(text)
+    refused_for(tmp_path, ["--metric is missing"], "import", "runs.csv")
+
+
+def test_a_precision_of_bits_is_a_setting_and_whole_scores_are_scores(tmp_path: Path) -> None:
+    answer = imported(tmp_path, grid("precision", (16, 32)))
+    assert answer["settings"] == ["precision"]
+    text = "lr,seed,accuracy\n1,1,90\n1,2,91\n2,1,92\n2,2,90\n"
+    answer = imported(tmp_path, text, "--base", "lr=1")
+    assert [metric["name"] for metric in answer["metrics"]] == ["accuracy"]
+    assert [row["accuracy"] for row in table(tmp_path)] == [90.5, 91]
+
+
+def test_whole_numbers_of_single_runs_are_no_settings(tmp_path: Path) -> None:
+    lines = ["Unnamed: 0.1,lr,seed,job_id,best_epoch,tp,slurm,accuracy"]
+    for place, (lr, seed) in enumerate((lr, seed) for lr in (1, 2, 3) for seed in (1, 2, 3)):
+        measured = f"{4471 + 13 * place},{place % 4},{80 + place % 6},{7000 + place}"
+        lines.append(f"{place},{lr},{seed},{measured},0.{5 + lr}{seed}3")
+    answer = imported(tmp_path, "\n".join(lines), "--base", "lr=1")
+    assert answer["settings"] == ["lr"]
+    assert [row["seeds"] for row in answer["rows"]] == [[1, 2, 3]] * 3
+    assert {"job_id", "best_epoch", "tp", "slurm"} <= {*answer["unused"]}
+    assert answer["doubts"] == []
+
+
+def test_a_doubt_names_the_column_without_which_seeds_repeat(tmp_path: Path) -> None:
+    lines = ["model,seed,size,accuracy"]
+    lines += [
+        f"{model},{seed},{size},0.{place}{seed}{size}"
+        for place, model in enumerate(("base", "wide"), 5)
+        for seed in (1, 2)
+        for size in (3, 4)
+    ]
+    answer = imported(tmp_path, "\n".join(lines), "--base", "model=base", "--ignore", "size")
+    doubts = [doubt for doubt in answer["doubts"] if doubt["kind"] == "repeated-runs"]
+    assert len(doubts) == 4
+    assert all(
+        "these runs differ in size, which is no setting" in doubt["text"] for doubt in doubts
+    )
+    without_seeds = "\n".join(line.replace(",1,", ",,").replace(",2,", ",,") for line in lines)
+    answer = imported(tmp_path, without_seeds, "--base", "model=base", "--ignore", "size")
+    (text,) = [doubt["text"] for doubt in answer["doubts"] if doubt["kind"] == "missing-seeds"]
+    assert "runs of one row differ in size, which is no setting" in text
