@@ -25,15 +25,24 @@ FEWEST_RUNS = 4
 def is_measured(table: SourceTable, column: str) -> bool:
     """Whether its numbers came out of a run: its name is a metric's, or each run has another."""
     numbers = _numbers(table, column)
+    if is_metric_name(column) and (numbers or _has_numbers_in_texts(table, column)):
+        return True
     if not numbers or len(numbers) < len(table.values(column)) or is_set_by_hand(column):
         return False
     words = {*words_of(column)}
-    if is_metric_name(column) or (BEST in words and words & LENGTHS):
+    if BEST in words and words & LENGTHS:
         return True
     is_of_set = set_of(column) is not None and ("/" in column or "_" in column)
     if _has_fractions(numbers) and (is_of_set or direction(column) is not None):
         return not is_shared(table, column)
     return is_own(table, column) and _has_fractions(numbers)
+
+
+def _has_numbers_in_texts(table: SourceTable, column: str) -> bool:
+    """Whether values can be scores, such as 90.1 +- 0.2, and not the name of a loss, such as
+    mse."""
+    texts = [value for value in table.values(column) if isinstance(value, str)]
+    return any(text.strip()[:1].isdigit() for text in texts)
 
 
 def is_own(table: SourceTable, column: str, share: float = MANY_VALUES) -> bool:

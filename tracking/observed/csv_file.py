@@ -14,6 +14,7 @@ from tracking.observed.source_table import (
     SourceTable,
     Value,
     cell_value,
+    with_decimal_point,
 )
 
 BYTE_ORDER_MARK = "\ufeff"
@@ -31,8 +32,11 @@ def read_csv(path: Path) -> SourceTable:
         fault = ImportFault("SOURCE", f"is {path}, which does not exist", "must be a csv file")
         raise ImportRefusedError([fault])
     text = decoded(path, content).removeprefix(BYTE_ORDER_MARK)
-    head, *lines = list(_lines(path, text)) or [[]]
+    delimiter = _delimiter(text)
+    head, *lines = list(_lines(path, text, delimiter)) or [[]]
     _check_head(path, head)
+    if delimiter != ",":
+        lines = [[with_decimal_point(cell) for cell in cells] for cells in lines]
     table = [_line(path, head, number, cells) for number, cells in enumerate(lines, 2)]
     if not table:
         raise DamagedFileError(path, "has no run: there is no line below its head")
@@ -40,11 +44,11 @@ def read_csv(path: Path) -> SourceTable:
     return SourceTable(str(path), path.stem, tuple(columns), tuple(table))
 
 
-def _lines(path: Path, text: str) -> Iterator[list[str]]:
+def _lines(path: Path, text: str, delimiter: str) -> Iterator[list[str]]:
     """Every line that is not blank, as cells."""
     csv.field_size_limit(LONGEST_FIELD)
     try:
-        for cells in csv.reader(StringIO(text, newline=""), delimiter=_delimiter(text)):
+        for cells in csv.reader(StringIO(text, newline=""), delimiter=delimiter):
             if any(cell.strip() for cell in cells):
                 yield cells
     except csv.Error as error:

@@ -11,6 +11,7 @@ from tracking.observed.words_of_columns import (
     LAST_WORDS,
     TRAINING,
     direction,
+    is_metric_name,
     is_set_by_hand,
     last_part,
     metric_name,
@@ -18,6 +19,7 @@ from tracking.observed.words_of_columns import (
     set_of,
     words_of,
 )
+from tracking.words import shortened
 
 UNNAMED_SET = "unnamed"
 """The set of a metric whose name tells none."""
@@ -131,6 +133,7 @@ def guessed_metrics(table: SourceTable, roles: Mapping[str, str]) -> list[Metric
         and direction(column) is not None
         and not is_companion(column)
         and not is_set_by_hand(column)
+        and any(is_number(value) for value in table.values(column))
     ]
     ranks = {column: _rank(column) for column in columns}
     best = min(ranks.values(), default=0)
@@ -172,6 +175,12 @@ def no_metric(table: SourceTable, roles: Mapping[str, str]) -> ImportFault:
         and all(is_number(value) for value in table.values(column))
     ]
     fault = "is missing, and no column is called like a score"
+    for column in table.columns:
+        texts = [value for value in table.values(column) if isinstance(value, str)]
+        if texts and is_metric_name(column):
+            name = plain_name(column)
+            fault = f'is missing: {name} holds text such as "{shortened(texts[0])}"'
+            break
     example = f"--metric {numbers[-1]}:up" if numbers else None
     allowed = "must be NAME:up or NAME:down"
     if numbers:

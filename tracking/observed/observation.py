@@ -1,13 +1,13 @@
 """From a source to everything that was understood of it: ``csv`` or ``mlflow:URI``, then columns,
 runs, rows and doubts."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tracking.observed.csv_file import read_csv
 from tracking.observed.curve_lines import last_lines
-from tracking.observed.doubt import TITLES, Doubt
+from tracking.observed.doubt import TITLES, Doubt, named
 from tracking.observed.mlflow_store import MLFLOW, read_mlflow
 from tracking.observed.roles import Asked, Roles, roles_of
 from tracking.observed.row_doubts import (
@@ -18,7 +18,7 @@ from tracking.observed.row_doubts import (
     unlike_settings,
 )
 from tracking.observed.rows import ObservedRows, rows_of
-from tracking.observed.runs import LeftOutRun, runs_of
+from tracking.observed.runs import LeftOutRun, ObservedRun, runs_of
 from tracking.observed.score_doubts import best_and_last
 from tracking.observed.seed_doubts import (
     chosen_seeds,
@@ -27,6 +27,7 @@ from tracking.observed.seed_doubts import (
     repeated_runs,
 )
 from tracking.observed.source_table import ImportFault, ImportRefusedError, SourceTable
+from tracking.words import plural
 
 CSV_ENDINGS = (".csv", ".tsv", ".txt")
 
@@ -67,8 +68,18 @@ def observed(table: SourceTable, asked: Asked) -> Observation:
     runs, left_out = runs_of(table, roles)
     rows = rows_of(table, roles, runs, asked)
     doubts = doubts_of(table, rows, roles, left_out)
-    notes = tuple(filter(None, [curves.note]))
+    notes = tuple(filter(None, [curves.note, *_diverged(roles, runs)]))
     return Observation(table, roles, rows, tuple(left_out), doubts, notes)
+
+
+def _diverged(roles: Roles, runs: Sequence[ObservedRun]) -> Iterator[str]:
+    """Of each metric, the runs whose score is not finite."""
+    for metric in roles.metrics:
+        names = [run.name for run in runs if run.scores.get(metric.column, 0.0) is None]
+        if names:
+            number = len(names)
+            text = f"{number} {plural('run', number)} diverged, in no mean"
+            yield f"{text}: {metric.name} is not finite in {named(names)}"
 
 
 def doubts_of(

@@ -1,13 +1,20 @@
 """The runs of a source as a table: a line per run, a column per name, before anybody knows what a
 column is for."""
 
+import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 Value = bool | int | float | str | None
 """Of a cell; None where it is empty."""
-EMPTY = ("", "nan", "none", "null", "<na>", "n/a")
+EMPTY = ("", "none", "null", "<na>", "n/a")
+NAN = math.nan
+"""One object, since it equals nothing but itself by identity."""
+PERCENT = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)\s*%")
+"""90.1% is 90.1."""
+DECIMAL_COMMA = re.compile(r"([+-]?\d*),(\d+(?:[eE][+-]?\d+)?\s*%?)")
 BOOLEANS = {"true": True, "false": False}
 LONGEST_NUMBER = 40
 """Characters: a longer row of digits is a hash, not a number."""
@@ -36,9 +43,9 @@ class SourceTable:
     read_curve: Callable[[int, str], Sequence[CurvePoint]] | None = None
 
     def values(self, column: str) -> list[Value]:
-        """Those that are not empty."""
+        """Those that are not empty, and not NaN."""
         cells = [line.get(column) for line in self.lines]
-        return [cell for cell in cells if cell is not None]
+        return [cell for cell in cells if cell is not None and cell is not NAN]
 
     def curves(self, place: int, columns: Sequence[str]) -> dict[str, Sequence[CurvePoint]]:
         """Of the run in this line. A score that was logged once is a curve of one point."""
@@ -67,7 +74,7 @@ class ImportRefusedError(Exception):
 
 
 def cell_value(text: str) -> Value:
-    """The text as a truth value, a number or a text. NaN, None and the like are empty."""
+    """The text as a truth value, a number or a text. None and the like are empty."""
     plain = text.strip()
     if plain.lower() in EMPTY:
         return None
@@ -75,12 +82,25 @@ def cell_value(text: str) -> Value:
         return BOOLEANS[plain.lower()]
     if len(plain) > LONGEST_NUMBER or "_" in plain:
         return plain
+    number = plain.removesuffix("%") if PERCENT.fullmatch(plain) else plain
     for kind in (int, float):
         try:
-            return kind(plain)
+            value = kind(number)
         except ValueError:
             continue
+        return NAN if math.isnan(value) else value
     return plain
+
+
+def with_decimal_point(text: str) -> str:
+    """0.5 of 0,5."""
+    return DECIMAL_COMMA.sub(r"\1.\2", text) if DECIMAL_COMMA.fullmatch(text.strip()) else text
+
+
+def finite_or_text(value: Value) -> Value:
+    """A number that is not finite as a text: inf, -inf or nan."""
+    is_infinite = isinstance(value, float) and not math.isfinite(value)
+    return str(value) if is_infinite else value
 
 
 def is_number(value: Value) -> bool:

@@ -179,3 +179,54 @@ def test_a_doubt_names_the_column_without_which_seeds_repeat(tmp_path: Path) -> 
     answer = imported(tmp_path, without_seeds, "--base", "model=base", "--ignore", "size")
     (text,) = [doubt["text"] for doubt in answer["doubts"] if doubt["kind"] == "missing-seeds"]
     assert "runs of one row differ in size, which is no setting" in text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "lr,seed,accuracy\n0.5,1,90.1%\n0.5,2,90.3 %\n2,1,91.2%\n2,2,91.4%\n",
+        "lr;seed;accuracy\n0,5;1;90,1\n0,5;2;90,3\n2;1;91,2\n2;2;91,4\n",
+        "lr\tseed\taccuracy\n0,5\t1\t90,1%\n0,5\t2\t90,3%\n2\t1\t91,2%\n2\t2\t91,4%\n",
+    ],
+)
+def test_percent_and_decimal_commas_are_numbers(text: str, tmp_path: Path) -> None:
+    answer = imported(tmp_path, text, "--base", "lr=0.5")
+    assert seeds_by_change(answer) == {"base": [1, 2], "lr 2": [1, 2]}
+    assert [row["accuracy"] for row in table(tmp_path)] == pytest.approx([90.2, 91.3])
+
+
+def test_scores_that_are_text_are_named_as_the_cause(tmp_path: Path) -> None:
+    lines = [f"{lr},{seed},9{lr} +- 0.{seed}" for lr in (1, 2) for seed in (1, 2)]
+    for number in (1, 2):
+        (tmp_path / "runs.csv").write_text("\n".join(["lr,seed,accuracy", *lines * number]))
+        reason = '--metric is missing: accuracy holds text such as "91 +- 0.1"'
+        refused_for(tmp_path, [reason], "import", "runs.csv")
+
+
+def test_a_run_whose_score_is_a_text_is_left_out(tmp_path: Path) -> None:
+    text = "lr,seed,accuracy\n1,1,0.51\n1,2,OOM\n2,1,0.52\n2,2,0.53\n"
+    answer = imported(tmp_path, text, "--base", "lr=1")
+    assert answer["settings"] == ["lr"]
+    assert answer["left_out"] == [{"run": "run 2", "why": "has no accuracy"}]
+
+
+def test_the_name_of_a_loss_is_a_setting(tmp_path: Path) -> None:
+    assert imported(tmp_path, grid("loss", ("mse", "huber")))["settings"] == ["loss"]
+
+
+@pytest.mark.parametrize("value", ["inf", "-inf", "nan", "-nan", "Infinity", "1e400"])
+def test_a_setting_that_is_not_finite_is_a_text(value: str, tmp_path: Path) -> None:
+    answer = imported(tmp_path, grid("clip", ("1.5", value)), "--base", "clip=1.5")
+    word = value.replace("Infinity", "inf").replace("1e400", "inf").replace("-nan", "nan")
+    assert seeds_by_change(answer) == {"base": [1, 2], f"clip {word}": [1, 2]}
+    assert [row["accuracy"] for row in table(tmp_path)] == pytest.approx([0.522, 0.622])
+
+
+@pytest.mark.parametrize("value", ["inf", "-inf", "nan", "NaN", "-nan", "1e400", "-Infinity"])
+def test_every_score_that_is_not_finite_is_a_run_that_diverged(value: str, tmp_path: Path) -> None:
+    text = f"lr,seed,loss\n1,1,0.51\n1,2,{value}\n2,1,0.52\n2,2,0.53\n"
+    answer = imported(tmp_path, text, "--base", "lr=1", "--metric", "loss:down")
+    assert answer["notes"] == ["1 run diverged, in no mean: loss is not finite in run 2"]
+    assert answer["left_out"] == []
+    row = table(tmp_path)[0]
+    assert (row["loss"], row["diverged"], row["seeds"]) == (0.51, [2], 1)
