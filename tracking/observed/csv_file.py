@@ -14,6 +14,7 @@ from tracking.observed.source_table import (
     SourceTable,
     Value,
     cell_value,
+    shown_path,
     with_decimal_point,
 )
 
@@ -41,7 +42,7 @@ def read_csv(path: Path) -> SourceTable:
     if not table:
         raise DamagedFileError(path, "has no run: there is no line below its head")
     columns = [name for name in head if not (INDEX_NAME.fullmatch(name) and _is_index(name, table))]
-    return SourceTable(str(path), path.stem, tuple(columns), tuple(table))
+    return SourceTable(shown_path(path), path.stem, tuple(columns), tuple(table))
 
 
 def _lines(path: Path, text: str, delimiter: str) -> Iterator[list[str]]:

@@ -2,10 +2,14 @@
 column is for."""
 
 import math
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
+
+from tracking.uri import without_password
 
 Value = bool | int | float | str | None
 """Of a cell; None where it is empty."""
@@ -95,6 +99,14 @@ def cell_value(text: str) -> Value:
 def with_decimal_point(text: str) -> str:
     """0.5 of 0,5."""
     return DECIMAL_COMMA.sub(r"\1.\2", text) if DECIMAL_COMMA.fullmatch(text.strip()) else text
+
+
+def shown_path(path: Path) -> str:
+    """The whole path, by which a source is known again: ~ for the home folder, no secrets."""
+    whole = path.expanduser().resolve()
+    home = Path(os.path.expanduser("~")).resolve()  # noqa: PTH111 - Path raises without a home
+    in_home = home != Path("/") and whole.is_relative_to(home)
+    return without_password(f"~/{whole.relative_to(home)}" if in_home else str(whole))
 
 
 def finite_or_text(value: Value) -> Value:

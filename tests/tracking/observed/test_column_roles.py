@@ -230,3 +230,25 @@ def test_every_score_that_is_not_finite_is_a_run_that_diverged(value: str, tmp_p
     assert answer["left_out"] == []
     row = table(tmp_path)[0]
     assert (row["loss"], row["diverged"], row["seeds"]) == (0.51, [2], 1)
+
+
+def test_a_source_is_known_by_its_whole_path(tmp_path: Path) -> None:
+    answer = imported(tmp_path, NAMED)
+    path = (tmp_path / "runs.csv").resolve()
+    assert answer["source"] == str(path)
+    assert answer["notes"] == []
+    words = ("import", str(path), f"paths.runs={tmp_path / 'runs'}")
+    (tmp_path / "elsewhere").mkdir()
+    again = json.loads(printed(tmp_path / "elsewhere", *words, "--json"))
+    (trash,) = (tmp_path / "runs" / ".trash").iterdir()
+    assert again["notes"] == [f"The earlier import moved to the trash: {trash}"]
+    assert "The earlier import moved to the trash" in printed(tmp_path, *words)
+    other = tmp_path / "elsewhere" / "runs.csv"
+    other.write_text(NAMED)
+    words = ("import", "runs.csv", f"paths.runs={tmp_path / 'runs'}")
+    refused_for(tmp_path / "elsewhere", [f"has a study of {path} of that name"], *words)
+
+
+def test_a_home_folder_is_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert imported(tmp_path, NAMED)["source"] == "~/runs.csv"
