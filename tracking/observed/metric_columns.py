@@ -94,7 +94,13 @@ def typed_metrics(
             faults.append(ImportFault("--metric", fault, "must be a column with scores"))
             continue
         set_name = typed_set or set_of(column) or UNNAMED_SET
-        metrics.append(MetricColumn(column, metric_name(column), _checked(better), set_name))
+        metric = MetricColumn(column, metric_name(column), _checked(better), set_name)
+        earlier = next((of for of in metrics if of.column == column), metric)
+        if earlier != metric:
+            fault = f"is {text}, and {name}:{earlier.better} too"
+            faults.append(ImportFault("--metric", fault, "name a column once"))
+        if metric not in metrics:
+            metrics.append(metric)
     return _with_own_names(metrics)
 
 

@@ -11,6 +11,7 @@ from tracking.observed.source_table import (
     SourceTable,
     Value,
     finite_or_text,
+    seed_number,
     value_text,
     whole_number,
 )
@@ -117,7 +118,7 @@ def _run(table: SourceTable, roles: Roles, place: int) -> ObservedRun:
     return ObservedRun(
         name=name or number_name(place),
         place=place,
-        seed=None if roles.seed is None else whole_number(line.get(roles.seed)),
+        seed=None if roles.seed is None else seed_number(line.get(roles.seed)),
         settings={column: finite_or_text(line.get(column)) for column in roles.columns("setting")},
         scores=_scores(line, [metric.column for metric in roles.metrics]),
         state=_state(line, roles.first("state")),

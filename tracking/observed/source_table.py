@@ -18,6 +18,7 @@ NAN = math.nan
 """One object, since it equals nothing but itself by identity."""
 PERCENT = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)\s*%")
 """90.1% is 90.1."""
+SEED_TEXT = re.compile(r"\D*(\d{1,18})")
 DECIMAL_COMMA = re.compile(r"([+-]?\d*),(\d+(?:[eE][+-]?\d+)?\s*%?)")
 BOOLEANS = {"true": True, "false": False}
 LONGEST_NUMBER = 40
@@ -124,6 +125,13 @@ def whole_number(value: Value) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return int(value) if float(value).is_integer() else None
+
+
+def seed_number(value: Value) -> int | None:
+    """1 of 1, s1 and seed=1; None without a number, or with several."""
+    if isinstance(value, str) and (digits := SEED_TEXT.fullmatch(value.strip())):
+        return int(digits[1])
+    return whole_number(value)
 
 
 def value_text(value: Value) -> str:

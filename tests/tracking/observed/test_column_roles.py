@@ -252,3 +252,26 @@ def test_a_source_is_known_by_its_whole_path(tmp_path: Path) -> None:
 def test_a_home_folder_is_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     assert imported(tmp_path, NAMED)["source"] == "~/runs.csv"
+
+
+@pytest.mark.parametrize("form", ["s{}", "seed_{}", "seed={}", " {} "])
+def test_digits_of_a_seed_are_read(form: str, tmp_path: Path) -> None:
+    text = grid("lr", (0.5, 2)).replace(",1,", f",{form.format(1)},")
+    answer = imported(tmp_path, text.replace(",2,", f",{form.format(2)},"), "--seed", "seed")
+    assert [row["seeds"] for row in answer["rows"]] == [[1, 2], [1, 2]]
+    assert answer["doubts"] == []
+
+
+def test_seeds_that_cannot_be_read_are_a_doubt(tmp_path: Path) -> None:
+    text = grid("lr", (0.5, 2)).replace(",1,", ",red,").replace(",2,", ",blue,")
+    (doubt,) = imported(tmp_path, text, "--seed", "seed")["doubts"]
+    assert doubt["text"] == "4 runs have no seed that can be read in seed: the table numbers them."
+
+
+def test_a_metric_that_is_typed_twice_is_one(tmp_path: Path) -> None:
+    words = ("--metric", "accuracy", "--metric", "accuracy:up")
+    answer = imported(tmp_path, grid("lr", (0.5, 2)), *words)
+    assert [metric["name"] for metric in answer["metrics"]] == ["accuracy"]
+    words = ("--metric", "accuracy:up", "--metric", "accuracy:down")
+    reason = "--metric is accuracy:down, and accuracy:up too … name a column once"
+    refused_for(tmp_path, [reason], "import", "runs.csv", *words)
