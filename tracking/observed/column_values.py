@@ -65,11 +65,11 @@ def measured_settings(table: SourceTable, roles: Mapping[str, str], seed: str | 
         return []
     for share in (MANY_VALUES, MOST_VALUES):
         settings = [column for column, role in roles.items() if role == "setting"]
-        own = [column for column in settings if is_own(table, column, share)]
-        shared = _varying(table, roles, own)
+        single = [column for column in settings if is_own(table, column, share)]
+        shared = _varying(table, roles, single)
         groups = _seeds_by_settings(table, shared, seed)
-        if own and shared and _are_rows(groups, needs_whole=share < MANY_VALUES):
-            return own
+        if single and shared and _are_rows(groups, needs_whole=share < MANY_VALUES):
+            return single
     return []
 
 
@@ -156,8 +156,8 @@ def _seeds_by_settings(table: SourceTable, settings: Sequence[str], seed: str) -
 def _are_rows(groups: Sequence[Sequence[Value]], *, needs_whole: bool) -> bool:
     """Whether no group has a seed twice, and most have several. ``needs_whole``: all have the same
     seeds."""
-    seeds = [{*group} for group in groups]
-    if any(len(own) < len(group) for own, group in zip(seeds, groups, strict=True)):
+    if any(len({*group}) < len(group) for group in groups):
         return False
     runs = sum(len(group) for group in groups)
-    return len(groups) <= runs / 2 and not (needs_whole and any(own != seeds[0] for own in seeds))
+    seed_sets = {frozenset(group) for group in groups}
+    return len(groups) <= runs / 2 and (len(seed_sets) == 1 or not needs_whole)

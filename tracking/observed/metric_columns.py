@@ -95,7 +95,7 @@ def typed_metrics(
             continue
         set_name = typed_set or set_of(column) or UNNAMED_SET
         metric = MetricColumn(column, metric_name(column), _checked(better), set_name)
-        earlier = next((of for of in metrics if of.column == column), metric)
+        earlier = next((typed for typed in metrics if typed.column == column), metric)
         if earlier != metric:
             fault = f"is {text}, and {name}:{earlier.better} too"
             faults.append(ImportFault("--metric", fault, "name a column once"))

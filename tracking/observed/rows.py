@@ -289,7 +289,7 @@ def _unset(group: _Group, groups: Sequence[_Group]) -> int:
     unset = [
         column
         for column, value in group.settings.items()
-        if value is None and any(isinstance(other.settings[column], str) for other in groups)
+        if value is None and any(isinstance(row.settings[column], str) for row in groups)
     ]
     return len(unset) + (group.name == value_text(None))
 

@@ -108,8 +108,8 @@ def missing_seeds(
         names = tuple(run.name for run in rows.numbered)
         noun = plural("run", len(names))
         verb = "has" if len(names) == 1 else "have"
-        of = f" that can be read in {plain_name(roles.seed)}" if roles.seed else ""
-        text = f"{len(names)} {noun} {verb} no seed{of}: the table numbers them."
+        reason = f" that can be read in {plain_name(roles.seed)}" if roles.seed else ""
+        text = f"{len(names)} {noun} {verb} no seed{reason}: the table numbers them."
         if columns := _columns_that_split(table, roles, [row.every_run for row in rows.rows]):
             text = f"{text[:-1]}; runs of one row differ in {columns}."
         yield Doubt("missing-seeds", text, names, ())
