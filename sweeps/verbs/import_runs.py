@@ -100,7 +100,7 @@ def import_runs(
         folder = _folder(table.name, overrides)
         _refuse_another(folder, table.source)
         observation = observed(table, asked)
-        study = _written(folder, observation)
+        study, trash = _written(folder, observation)
     except ImportRefusedError as refused:
         raise RefusedError(
             Problem(fault.key, fault.fault, fault.allowed, fault.nearest)
@@ -108,10 +108,13 @@ def import_runs(
         ) from None
     record = read_record(study.folder)
     assert record is not None
+    notes = [*observation.notes]
+    if trash is not None:
+        notes.append(f"The earlier import moved to the trash: {trash}")
     if as_json:
-        print_json(_json(study, record))
+        print_json(_json(study, record) | {"notes": notes})
         return
-    _print(study, record, observation)
+    _print(study, record, observation, notes)
     next_verb("table", [by_name(study.folder), *placed(study.folder)])
 
 
@@ -157,9 +160,9 @@ def _refuse_another(folder: Path, source: str) -> None:
     raise RefusedError([Problem("sweep.name", fault, "choose another one: sweep.name=NAME")])
 
 
-def _written(folder: Path, observation: "Observation") -> Study:
-    """The study, whole or not at all. An earlier import moves to the trash, and its identity
-    stays, by which trackers know it."""
+def _written(folder: Path, observation: "Observation") -> tuple[Study, Path | None]:
+    """The study, whole or not at all. An earlier import moves to the trash, to the second path, and
+    its identity stays, by which trackers know it."""
     from sweeps.planning.studies.trash import new_folder
     from tracking.observed.observed_study import card_of, write_observed
     from tracking.study import read_study
@@ -169,19 +172,20 @@ def _written(folder: Path, observation: "Observation") -> Study:
     earlier = known_study(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    trash: Path | None = None
     temporary.chmod(0o755)  # mkdtemp's 0700 would hide the study from colleagues
     try:
         new = temporary / folder.name
         identity = earlier.identity if earlier else ""
         write_observed(new, observation, name, typed_line(), identity)
         if earlier is not None:
-            place = new_folder(folder)
-            place.parent.mkdir(exist_ok=True)
-            folder.rename(place)
+            trash = new_folder(folder)
+            trash.parent.mkdir(exist_ok=True)
+            folder.rename(trash)
         new.rename(folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    return read_study(folder)
+    return read_study(folder), trash
 
 
 def _json(study: Study, record: ObservedRecord) -> dict[str, Any]:
@@ -216,7 +220,9 @@ def _json(study: Study, record: ObservedRecord) -> dict[str, Any]:
     }
 
 
-def _print(study: Study, record: ObservedRecord, observation: "Observation") -> None:
+def _print(
+    study: Study, record: ObservedRecord, observation: "Observation", notes: Sequence[str]
+) -> None:
     runs = len(observation.table.lines)
     columns = len(observation.table.columns)
     OUT.print(
@@ -226,9 +232,11 @@ def _print(study: Study, record: ObservedRecord, observation: "Observation") -> 
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(overflow="fold")
-    for name, words in _facts(study, record, observation):
+    for name, words in _facts(study, record):
         grid.add_row(name, Text(words))
     OUT.print(Padding(grid, INDENT, expand=False))
+    for note in notes:
+        OUT.print(Padding(Text(f"{note}."), INDENT, expand=False))
     _print_doubts(record)
     OUT.print(f"Wrote [bold]{escape(str(study.folder))}[/], observed: not run by allelse")
     number = len(record.doubts)
@@ -237,14 +245,16 @@ def _print(study: Study, record: ObservedRecord, observation: "Observation") -> 
         OUT.print(f"`{escape(report)}` lists its doubts, too.", style="dim", soft_wrap=True)
 
 
-def _facts(
-    study: Study, record: ObservedRecord, observation: "Observation"
-) -> Iterator[tuple[str, str]]:
+def _facts(study: Study, record: ObservedRecord) -> Iterator[tuple[str, str]]:
     """How the columns were read, each with what was guessed."""
     guessed = {name: " (guessed)" if name in record.guessed else "" for name in GUESSES}
     yield "base", f"{record.base}{guessed['base']}"
     changes = [row["change"] for row in study.rows]
-    by = f"by the column {record.rows_by}" if record.rows_by else "by their settings"
+    by = (
+        f"by the column {record.rows_by}{guessed['rows']}"
+        if record.rows_by
+        else "by their settings"
+    )
     yield "rows", f"{len(changes)} {by}: {'; '.join(changes)}"
     seed = "no column: runs are numbered" if record.seed is None else f"column {record.seed}"
     seeds = len(study.seeds)
@@ -262,7 +272,7 @@ def _facts(
         yield "not used", _columns(record.unused)
 
 
-GUESSES = ("base", "seed", "metrics")
+GUESSES = ("base", "rows", "seed", "metrics")
 
 
 def _set_words(set_name: str) -> str:

@@ -1,6 +1,7 @@
 """Runs in a csv file: as W&B and pandas write it, or from any spreadsheet."""
 
 import csv
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from io import StringIO
@@ -13,10 +14,12 @@ from tracking.observed.source_table import (
     SourceTable,
     Value,
     cell_value,
+    shown_path,
+    with_decimal_point,
 )
 
 BYTE_ORDER_MARK = "\ufeff"
-INDEX_NAMES = ("", "Unnamed: 0")
+INDEX_NAME = re.compile(r"(?:Unnamed: \d+(?:\.\d+)*)?")
 """The head of pandas' index, as it writes it, and as it reads and writes it again."""
 DELIMITERS = (",", ";", "\t")
 LONGEST_FIELD = 1 << 24
@@ -30,20 +33,23 @@ def read_csv(path: Path) -> SourceTable:
         fault = ImportFault("SOURCE", f"is {path}, which does not exist", "must be a csv file")
         raise ImportRefusedError([fault])
     text = decoded(path, content).removeprefix(BYTE_ORDER_MARK)
-    head, *lines = list(_lines(path, text)) or [[]]
+    delimiter = _delimiter(text)
+    head, *lines = list(_lines(path, text, delimiter)) or [[]]
     _check_head(path, head)
+    if delimiter != ",":
+        lines = [[with_decimal_point(cell) for cell in cells] for cells in lines]
     table = [_line(path, head, number, cells) for number, cells in enumerate(lines, 2)]
     if not table:
         raise DamagedFileError(path, "has no run: there is no line below its head")
-    columns = [name for name in head if not (name in INDEX_NAMES and _is_index(name, table))]
-    return SourceTable(str(path), path.stem, tuple(columns), tuple(table))
+    columns = [name for name in head if not (INDEX_NAME.fullmatch(name) and _is_index(name, table))]
+    return SourceTable(shown_path(path), path.stem, tuple(columns), tuple(table))
 
 
-def _lines(path: Path, text: str) -> Iterator[list[str]]:
+def _lines(path: Path, text: str, delimiter: str) -> Iterator[list[str]]:
     """Every line that is not blank, as cells."""
     csv.field_size_limit(LONGEST_FIELD)
     try:
-        for cells in csv.reader(StringIO(text, newline=""), delimiter=_delimiter(text)):
+        for cells in csv.reader(StringIO(text, newline=""), delimiter=delimiter):
             if any(cell.strip() for cell in cells):
                 yield cells
     except csv.Error as error:

@@ -11,12 +11,15 @@ from tracking.observed.words_of_columns import (
     LAST_WORDS,
     TRAINING,
     direction,
+    is_metric_name,
+    is_set_by_hand,
     last_part,
     metric_name,
     plain_name,
     set_of,
     words_of,
 )
+from tracking.words import shortened
 
 UNNAMED_SET = "unnamed"
 """The set of a metric whose name tells none."""
@@ -91,7 +94,13 @@ def typed_metrics(
             faults.append(ImportFault("--metric", fault, "must be a column with scores"))
             continue
         set_name = typed_set or set_of(column) or UNNAMED_SET
-        metrics.append(MetricColumn(column, metric_name(column), _checked(better), set_name))
+        metric = MetricColumn(column, metric_name(column), _checked(better), set_name)
+        earlier = next((typed for typed in metrics if typed.column == column), metric)
+        if earlier != metric:
+            fault = f"is {text}, and {name}:{earlier.better} too"
+            faults.append(ImportFault("--metric", fault, "name a column once"))
+        if metric not in metrics:
+            metrics.append(metric)
     return _with_own_names(metrics)
 
 
@@ -126,7 +135,11 @@ def guessed_metrics(table: SourceTable, roles: Mapping[str, str]) -> list[Metric
     columns = [
         column
         for column, role in roles.items()
-        if role == "measured" and direction(column) is not None and not is_companion(column)
+        if role == "measured"
+        and direction(column) is not None
+        and not is_companion(column)
+        and not is_set_by_hand(column)
+        and any(is_number(value) for value in table.values(column))
     ]
     ranks = {column: _rank(column) for column in columns}
     best = min(ranks.values(), default=0)
@@ -168,6 +181,12 @@ def no_metric(table: SourceTable, roles: Mapping[str, str]) -> ImportFault:
         and all(is_number(value) for value in table.values(column))
     ]
     fault = "is missing, and no column is called like a score"
+    for column in table.columns:
+        texts = [value for value in table.values(column) if isinstance(value, str)]
+        if texts and is_metric_name(column):
+            name = plain_name(column)
+            fault = f'is missing: {name} holds text such as "{shortened(texts[0])}"'
+            break
     example = f"--metric {numbers[-1]}:up" if numbers else None
     allowed = "must be NAME:up or NAME:down"
     if numbers:

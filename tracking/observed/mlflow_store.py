@@ -15,6 +15,7 @@ from tracking.observed.source_table import (
     SourceTable,
     Value,
     cell_value,
+    shown_path,
 )
 from tracking.uri import without_password
 
@@ -55,9 +56,17 @@ def read_mlflow(uri: str, experiment: str | None) -> SourceTable:
         raise ImportRefusedError([ImportFault("--experiment", fault, "must be one with runs")])
     lines = [_line(run) for run in runs]
     columns = dict.fromkeys(column for line in lines for column in line)
-    source = f"{MLFLOW}{without_password(uri)} {name}"
+    source = f"{MLFLOW}{_shown(uri)} {name}"
     curve = partial(_curve, client, [run.info.run_id for run in runs])
     return SourceTable(source, name, tuple(columns), tuple(lines), curve)
+
+
+def _shown(uri: str) -> str:
+    """The address, with the whole path of a local store."""
+    if uri.startswith(SQLITE):
+        return f"{SQLITE}{shown_path(Path(uri.removeprefix(SQLITE)))}"
+    is_folder = ":" not in uri and Path(uri).expanduser().exists()
+    return shown_path(Path(uri)) if is_folder else without_password(uri)
 
 
 def _checked(uri: str) -> str:

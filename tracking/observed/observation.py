@@ -1,12 +1,13 @@
 """From a source to everything that was understood of it: ``csv`` or ``mlflow:URI``, then columns,
 runs, rows and doubts."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tracking.observed.csv_file import read_csv
-from tracking.observed.doubt import TITLES, Doubt
+from tracking.observed.curve_lines import last_lines
+from tracking.observed.doubt import TITLES, Doubt, named
 from tracking.observed.mlflow_store import MLFLOW, read_mlflow
 from tracking.observed.roles import Asked, Roles, roles_of
 from tracking.observed.row_doubts import (
@@ -17,7 +18,7 @@ from tracking.observed.row_doubts import (
     unlike_settings,
 )
 from tracking.observed.rows import ObservedRows, rows_of
-from tracking.observed.runs import LeftOutRun, runs_of
+from tracking.observed.runs import LeftOutRun, ObservedRun, runs_of
 from tracking.observed.score_doubts import best_and_last
 from tracking.observed.seed_doubts import (
     chosen_seeds,
@@ -26,19 +27,21 @@ from tracking.observed.seed_doubts import (
     repeated_runs,
 )
 from tracking.observed.source_table import ImportFault, ImportRefusedError, SourceTable
+from tracking.words import plural
 
 CSV_ENDINGS = (".csv", ".tsv", ".txt")
 
 
 @dataclass(frozen=True)
 class Observation:
-    """Everything that was understood of a source."""
+    """Everything that was understood of a source. ``notes``: sentences on how it was read."""
 
     table: SourceTable
     roles: Roles
     rows: ObservedRows
     left_out: tuple[LeftOutRun, ...]
     doubts: tuple[Doubt, ...]
+    notes: tuple[str, ...] = ()
 
 
 def read_source(source: str, experiment: str | None) -> SourceTable:
@@ -59,14 +62,28 @@ def read_source(source: str, experiment: str | None) -> SourceTable:
 
 def observed(table: SourceTable, asked: Asked) -> Observation:
     """Raises ImportRefusedError with what is wrong with columns, or with base."""
+    curves = last_lines(table, roles_of(table, asked), asked)
+    table = curves.table
     roles = roles_of(table, asked)
     runs, left_out = runs_of(table, roles)
     rows = rows_of(table, roles, runs, asked)
-    return Observation(table, roles, rows, tuple(left_out), doubts_of(rows, roles, left_out))
+    doubts = doubts_of(table, rows, roles, left_out)
+    notes = tuple(filter(None, [curves.note, *_diverged(roles, runs)]))
+    return Observation(table, roles, rows, tuple(left_out), doubts, notes)
+
+
+def _diverged(roles: Roles, runs: Sequence[ObservedRun]) -> Iterator[str]:
+    """Of each metric, the runs whose score is not finite."""
+    for metric in roles.metrics:
+        names = [run.name for run in runs if run.scores.get(metric.column, 0.0) is None]
+        if names:
+            number = len(names)
+            text = f"{number} {plural('run', number)} diverged, in no mean"
+            yield f"{text}: {metric.name} is not finite in {named(names)}"
 
 
 def doubts_of(
-    rows: ObservedRows, roles: Roles, left_out: Sequence[LeftOutRun]
+    table: SourceTable, rows: ObservedRows, roles: Roles, left_out: Sequence[LeftOutRun]
 ) -> tuple[Doubt, ...]:
     """Every doubt, by kind."""
     are_named = roles.row is not None
@@ -76,8 +93,8 @@ def doubts_of(
         *unlike_settings(rows, are_named),
         *unlike_origins(rows),
         *unequal_steps(rows),
-        *repeated_runs(rows, roles),
-        *missing_seeds(rows, left_out),
+        *repeated_runs(table, rows, roles),
+        *missing_seeds(table, rows, roles, left_out),
         *chosen_seeds(rows, left_out),
         *left_out_runs(left_out),
         *best_and_last(rows, roles, left_out),

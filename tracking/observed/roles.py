@@ -9,6 +9,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
 
+from tracking.observed.column_values import (
+    is_measured,
+    is_own,
+    is_shared_text,
+    measured_settings,
+    names_each_run,
+    settings_called_like_scores,
+    varies,
+)
 from tracking.observed.metric_columns import (
     MetricColumn,
     guessed_metrics,
@@ -20,8 +29,6 @@ from tracking.observed.source_table import (
     ImportFault,
     ImportRefusedError,
     SourceTable,
-    is_number,
-    whole_number,
 )
 from tracking.observed.words_of_columns import (
     CODE,
@@ -31,30 +38,23 @@ from tracking.observed.words_of_columns import (
     DEVICES,
     DIGESTS,
     ENDS,
-    HYPERPARAMETERS,
     IDENTITIES,
     MACHINE,
     NAMES,
-    NOT_MEASURED,
     PACKAGE_FOLDERS,
     PACKAGES,
+    ROW_TEXTS,
     ROW_WORDS,
     STARTS,
     STATES,
     STEPS_REACHED,
     TAGGED_WORDS,
-    direction,
     is_called,
     last_part,
     plain_name,
-    set_of,
     words_of,
 )
 
-MANY_VALUES = 0.8
-"""The share of runs with a value of their own, from which numbers were measured and not set."""
-FEWEST_RUNS = 4
-"""Fewer runs don't show whether each has a value of its own."""
 OURS = "tags.trial.key"
 """A tag that runs of allelse have."""
 Role = Literal[
@@ -126,13 +126,18 @@ def roles_of(table: SourceTable, asked: Asked) -> Roles:
     if seed is None and (seed := _guessed_seed(roles)) is not None:
         roles[seed] = "seed"
         guessed.append("seed")
-    for column in _measured_settings(table, roles, seed):
+    for column in settings_called_like_scores(table, roles, seed):
+        roles[column] = "setting"
+    for column in measured_settings(table, roles, seed):
         roles[column] = "measured"
     if not asked.metrics:
         metrics = guessed_metrics(table, roles)
         for metric in metrics:
             roles[metric.column] = "metric"
         guessed.append("metrics")
+    if row is None and (row := _guessed_row(table, roles, seed, ignored)) is not None:
+        roles[row] = "row"
+        guessed.append("rows")
     if not metrics and not faults:
         faults.append(no_metric(table, roles))
     if faults:
@@ -164,6 +169,24 @@ def _row_of_ours(table: SourceTable) -> str | None:
     return "tags.row" if {OURS, "tags.row"} <= {*table.columns} else None
 
 
+def _guessed_row(
+    table: SourceTable,
+    roles: Mapping[str, Role],
+    seed: str | None,
+    ignored: Sequence[str | None],
+) -> str | None:
+    """If no setting varies: a name, a group or tags, as a text that several runs share."""
+    settings = [column for column, role in roles.items() if role == "setting"]
+    if any(varies(table, column, seed) for column in settings):
+        return None
+    columns = [
+        column
+        for column in roles
+        if is_called(column, ROW_TEXTS) and column not in ignored and is_shared_text(table, column)
+    ]
+    return min(columns, key=partial(_place, names=ROW_TEXTS), default=None)
+
+
 def _role(table: SourceTable, column: str) -> Role:
     """Of a column that nobody named."""
     if column.startswith("metrics."):
@@ -174,9 +197,10 @@ def _role(table: SourceTable, column: str) -> Role:
         return by_name
     if column.startswith("tags."):
         return "unused"
-    if _is_measured(table, column):
+    if is_measured(table, column):
         return "measured"
-    return "unused" if _names_each_run(table, column) else "setting"
+    is_number_of_run = words_of(column)[-1:] in (["id"], ["ids"]) and is_own(table, column)
+    return "unused" if is_number_of_run or names_each_run(table, column) else "setting"
 
 
 def _cost_or(column: str, role: Role) -> Role:
@@ -225,58 +249,6 @@ def _origin(column: str) -> Role | None:
     if not PACKAGES.isdisjoint(words) and (is_version or len(words) == 1):
         return "package"
     return None
-
-
-def _is_measured(table: SourceTable, column: str) -> bool:
-    """Whether its numbers came out of a run: its name is a metric's, or each run has another."""
-    values = table.values(column)
-    numbers = [value for value in values if is_number(value)]
-    if not numbers or len(numbers) < len(values):
-        return False
-    has_fractions = any(whole_number(value) is None for value in numbers)
-    words = words_of(column)
-    if direction(column) is not None and has_fractions:
-        return True
-    if set_of(column) is not None and ("/" in column or "_" in column) and has_fractions:
-        return NOT_MEASURED.isdisjoint(words)
-    return _is_own(table, column) and HYPERPARAMETERS.isdisjoint(words)
-
-
-def _measured_settings(
-    table: SourceTable, roles: Mapping[str, Role], seed: str | None
-) -> list[str]:
-    """Numbers that are called like a setting, but of which each run has its own, such as a learning
-    rate at its last step: without them, the other settings have the same seeds again and again."""
-    settings = [column for column, role in roles.items() if role == "setting"]
-    own = [column for column in settings if _is_own(table, column)]
-    shared = [
-        column
-        for column in settings
-        if column not in own and len({line.get(column) for line in table.lines}) > 1
-    ]
-    if seed is None or not own or not shared:
-        return []
-    groups: dict[tuple[object, ...], list[object]] = {}
-    for line in table.lines:
-        key = tuple(line.get(column) for column in shared)
-        groups.setdefault(key, []).append(line.get(seed))
-    are_seeds = all(len({*seeds}) == len(seeds) for seeds in groups.values())
-    return own if are_seeds and len(groups) <= len(table.lines) / 2 else []
-
-
-def _is_own(table: SourceTable, column: str) -> bool:
-    """Whether nearly every run has another number there, with fractions."""
-    numbers = [value for value in table.values(column) if is_number(value)]
-    has_fractions = any(whole_number(value) is None for value in numbers)
-    is_own = len({*numbers}) >= MANY_VALUES * len(table.lines)
-    return is_own and has_fractions and len(numbers) >= FEWEST_RUNS
-
-
-def _names_each_run(table: SourceTable, column: str) -> bool:
-    """Whether it is a text that no two runs share, such as a path."""
-    values = table.values(column)
-    are_texts = bool(values) and all(isinstance(value, str) for value in values)
-    return are_texts and len({*values}) == len(values) >= FEWEST_RUNS
 
 
 def _guessed_seed(roles: Mapping[str, Role]) -> str | None:

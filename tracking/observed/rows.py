@@ -19,14 +19,16 @@ from tracking.observed.source_table import (
     value_text,
 )
 from tracking.observed.words_of_columns import last_part, plain_name
-from tracking.words import shortened
+from tracking.words import listed, shortened
 
 BASE = "base"
-BASE_NAMES = ("base", "baseline", "default", "control", "reference")
+BASE_NAMES = ("base", "baseline", "default", "control", "reference", "none", "vanilla")
 LONGEST_NAME = 80
 """Characters of a row's name, which is part of a folder's."""
 ROWS = "rows"
 """The group of all rows but base, if the source has no groups."""
+MOST_SHOWN = 5
+"""Values in the text of a refusal."""
 Settings = Mapping[str, Value]
 
 
@@ -177,10 +179,48 @@ def _base_of(table: SourceTable, roles: Roles, groups: Sequence[_Group], asked: 
     if not candidates:
         typed = ", ".join(f"{key}={value}" if key else value for key, value in asked.base.items())
         raise ImportRefusedError([_no_base(table, roles, groups, typed, asked)])
-    return max(
+    base = max(
         candidates,
         key=lambda group: (-_distance(group, candidates), len(matching[id(group)])),
     )
+    names_rows = _columns_of_rows(table, roles, base, matching[id(base)], conditions)
+    if names_rows:
+        raise ImportRefusedError([_mixed_base(table, base, names_rows[0], conditions)])
+    return base
+
+
+def _columns_of_rows(
+    table: SourceTable,
+    roles: Roles,
+    base: _Group,
+    matching: Sequence[ObservedRun],
+    conditions: Mapping[str, str],
+) -> list[str]:
+    """Columns of the conditions that are no settings, of which the group of base has several
+    values, unless these name its single seeds."""
+    are_settings = {*roles.columns("setting", "row"), ""}
+    if len(matching) == len(base.runs):
+        return []
+    columns = list[str]()
+    for column in conditions:
+        values = [table.lines[run.place].get(column) for run in base.runs]
+        seeds = {run.seed for run in base.runs}
+        are_names = len({*values}) == len(values) == len(seeds)
+        if column not in are_settings and len({*values}) > 1 and not are_names:
+            columns.append(column)
+    return columns
+
+
+def _mixed_base(
+    table: SourceTable, base: _Group, column: str, conditions: Mapping[str, str]
+) -> ImportFault:
+    values = [table.lines[run.place].get(column) for run in base.runs]
+    typed = conditions[column]
+    texts = dict.fromkeys(value_text(value) for value in values if not _is_typed(value, typed))
+    name = plain_name(column)
+    others = listed([f"{name}={text}" for text in texts][:MOST_SHOWN])
+    fault = f"is {name}={typed}, but its group also holds runs with {others}"
+    return ImportFault("--base", fault, f"use --row {name}")
 
 
 def _conditions(table: SourceTable, typed: Mapping[str, str]) -> dict[str, str]:
@@ -202,14 +242,14 @@ def _meets(table: SourceTable, run: ObservedRun, conditions: Mapping[str, str]) 
     """Whether the run has all these values. A value without a column names a row or a run."""
     line = table.lines[run.place]
     for column, typed in conditions.items():
-        if column == "":
-            matches = typed in (run.row, run.name)
-        else:
-            value = line.get(column)
-            matches = value_text(value) == typed or value == cell_value(typed)
-        if not matches:
+        names_run = column == "" and typed in (run.row, run.name)
+        if not (names_run or (column and _is_typed(line.get(column), typed))):
             return False
     return True
+
+
+def _is_typed(value: Value, typed: str) -> bool:
+    return value_text(value) == typed or value == cell_value(typed)
 
 
 def _no_base(
@@ -228,11 +268,30 @@ def _no_base(
 
 
 def _guessed_base(groups: Sequence[_Group]) -> _Group:
-    """The row that is called so; else the one from which all others differ least."""
+    """A row that is called so, or has a setting that is; of several, or without one, the row from
+    which all others differ least."""
     named = [group for group in groups if group.name.lower() in BASE_NAMES]
-    if named:
-        return named[0]
-    return max(groups, key=lambda group: (-_distance(group, groups), len(group.runs)))
+    texts = [group for group in groups if _has_base_name(group)]
+    candidates = named or texts or groups
+    return max(
+        candidates,
+        key=lambda group: (-_distance(group, groups), _unset(group, groups), len(group.runs)),
+    )
+
+
+def _has_base_name(group: _Group) -> bool:
+    values = group.settings.values()
+    return any(isinstance(value, str) and value.lower() in BASE_NAMES for value in values)
+
+
+def _unset(group: _Group, groups: Sequence[_Group]) -> int:
+    """How many settings are not set, or none, where other rows have a text."""
+    unset = [
+        column
+        for column, value in group.settings.items()
+        if value is None and any(isinstance(row.settings[column], str) for row in groups)
+    ]
+    return len(unset) + (group.name == value_text(None))
 
 
 def _distance(group: _Group, groups: Sequence[_Group]) -> int:

@@ -10,6 +10,8 @@ from tracking.observed.source_table import (
     Curves,
     SourceTable,
     Value,
+    finite_or_text,
+    seed_number,
     value_text,
     whole_number,
 )
@@ -116,8 +118,8 @@ def _run(table: SourceTable, roles: Roles, place: int) -> ObservedRun:
     return ObservedRun(
         name=name or number_name(place),
         place=place,
-        seed=None if roles.seed is None else whole_number(line.get(roles.seed)),
-        settings={column: line.get(column) for column in roles.columns("setting")},
+        seed=None if roles.seed is None else seed_number(line.get(roles.seed)),
+        settings={column: finite_or_text(line.get(column)) for column in roles.columns("setting")},
         scores=_scores(line, [metric.column for metric in roles.metrics]),
         state=_state(line, roles.first("state")),
         row=row,
@@ -151,7 +153,9 @@ def _last_step(roles: Roles, curves: Curves) -> dict[str, Value]:
 def _values(line: Mapping[str, Value], columns: Sequence[str]) -> dict[str, Value]:
     """Those that are not empty, by the plain name of the column."""
     return {
-        plain_name(column): line.get(column) for column in columns if line.get(column) is not None
+        plain_name(column): finite_or_text(line.get(column))
+        for column in columns
+        if line.get(column) is not None
     }
 
 
@@ -190,6 +194,7 @@ def _costs(
     for cost, names in COSTS.items():
         values = [line.get(column) for column in columns if is_called(column, names)]
         numbers = [value for value in values if isinstance(value, int | float)]
+        numbers = [number for number in numbers if math.isfinite(number)]
         if numbers:
             costs[cost] = numbers[0]
     if "seconds" not in costs and began is not None and ended is not None:
@@ -203,6 +208,8 @@ def _time(line: Mapping[str, Value], column: str | None) -> float | None:
     if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, int | float):
+        if not math.isfinite(value):
+            return None
         return value / MS if value > A_TIME_IN_MS else float(value)
     try:
         moment = datetime.fromisoformat(value)

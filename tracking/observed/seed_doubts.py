@@ -5,13 +5,22 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from tracking.observed.column_values import is_shared
 from tracking.observed.doubt import Doubt, named
 from tracking.observed.roles import Roles
 from tracking.observed.row_doubts import strays, usual_seeds
 from tracking.observed.rows import BASE, ObservedRow, ObservedRows
 from tracking.observed.runs import LeftOutRun, ObservedRun
-from tracking.observed.source_table import value_text
-from tracking.observed.words_of_columns import BEST_WORDS, words_of
+from tracking.observed.source_table import SourceTable, value_text
+from tracking.observed.words_of_columns import (
+    BEST_WORDS,
+    IDENTITIES,
+    MACHINE,
+    TIMES,
+    is_called,
+    plain_name,
+    words_of,
+)
 from tracking.words import listed, plural
 
 SPREAD = 4
@@ -20,7 +29,7 @@ DIGITS = 5
 """Scores with so many digits are not equal by chance."""
 
 
-def repeated_runs(rows: ObservedRows, roles: Roles) -> Iterator[Doubt]:
+def repeated_runs(table: SourceTable, rows: ObservedRows, roles: Roles) -> Iterator[Doubt]:
     """Seeds that a row has twice; then runs of other seeds with the same scores."""
     for row in rows.rows:
         for seed in dict.fromkeys(run.seed for run in row.repeated):
@@ -34,8 +43,29 @@ def repeated_runs(rows: ObservedRows, roles: Roles) -> Iterator[Doubt]:
                 f"{row.change} has seed {seed} {len(runs)} times ({result}); "
                 f"the table takes {_first_words(runs)}."
             )
+            if columns := _columns_that_split(table, roles, [runs]):
+                text = f"{text[:-1]}; these runs differ in {columns}."
             yield Doubt("repeated-runs", text, names, (row.name,))
     yield from _same_scores(rows, roles)
+
+
+def _columns_that_split(
+    table: SourceTable, roles: Roles, groups: Sequence[Sequence[ObservedRun]]
+) -> str:
+    """Columns that are no settings, but look like some, in which runs of a group differ."""
+    columns = [
+        column
+        for column in roles.columns("measured", "unused")
+        if not is_called(column, IDENTITIES | {*MACHINE, *TIMES}) and is_shared(table, column)
+    ]
+    lines = [[table.lines[run.place] for run in runs] for runs in groups]
+    names = [
+        plain_name(column)
+        for column in columns
+        if any(len({line.get(column) for line in of_group}) > 1 for of_group in lines)
+    ]
+    verb = "is no setting" if len(names) == 1 else "are no settings"
+    return f"{listed(names)}, which {verb}" if names else ""
 
 
 def _first_words(runs: Sequence[ObservedRun]) -> str:
@@ -70,13 +100,18 @@ def _has_many_digits(score: float | None) -> bool:
     return len("".join(digits).strip("0")) >= DIGITS
 
 
-def missing_seeds(rows: ObservedRows, left_out: Sequence[LeftOutRun]) -> Iterator[Doubt]:
+def missing_seeds(
+    table: SourceTable, rows: ObservedRows, roles: Roles, left_out: Sequence[LeftOutRun]
+) -> Iterator[Doubt]:
     """Rows without seeds that most rows have; without such seeds, rows with fewer of them."""
     if rows.numbered:
         names = tuple(run.name for run in rows.numbered)
         noun = plural("run", len(names))
         verb = "has" if len(names) == 1 else "have"
-        text = f"{len(names)} {noun} {verb} no seed: the table numbers them."
+        reason = f" that can be read in {plain_name(roles.seed)}" if roles.seed else ""
+        text = f"{len(names)} {noun} {verb} no seed{reason}: the table numbers them."
+        if columns := _columns_that_split(table, roles, [row.every_run for row in rows.rows]):
+            text = f"{text[:-1]}; runs of one row differ in {columns}."
         yield Doubt("missing-seeds", text, names, ())
         return
     usual = usual_seeds(rows)

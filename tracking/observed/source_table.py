@@ -1,13 +1,25 @@
 """The runs of a source as a table: a line per run, a column per name, before anybody knows what a
 column is for."""
 
+import math
+import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
+
+from tracking.uri import without_password
 
 Value = bool | int | float | str | None
 """Of a cell; None where it is empty."""
-EMPTY = ("", "nan", "none", "null", "<na>", "n/a")
+EMPTY = ("", "none", "null", "<na>", "n/a")
+NAN = math.nan
+"""One object, since it equals nothing but itself by identity."""
+PERCENT = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)\s*%")
+"""90.1% is 90.1."""
+SEED_TEXT = re.compile(r"\D*(\d{1,18})")
+DECIMAL_COMMA = re.compile(r"([+-]?\d*),(\d+(?:[eE][+-]?\d+)?\s*%?)")
 BOOLEANS = {"true": True, "false": False}
 LONGEST_NUMBER = 40
 """Characters: a longer row of digits is a hash, not a number."""
@@ -36,9 +48,9 @@ class SourceTable:
     read_curve: Callable[[int, str], Sequence[CurvePoint]] | None = None
 
     def values(self, column: str) -> list[Value]:
-        """Those that are not empty."""
+        """Those that are not empty, and not NaN."""
         cells = [line.get(column) for line in self.lines]
-        return [cell for cell in cells if cell is not None]
+        return [cell for cell in cells if cell is not None and cell is not NAN]
 
     def curves(self, place: int, columns: Sequence[str]) -> dict[str, Sequence[CurvePoint]]:
         """Of the run in this line. A score that was logged once is a curve of one point."""
@@ -67,7 +79,7 @@ class ImportRefusedError(Exception):
 
 
 def cell_value(text: str) -> Value:
-    """The text as a truth value, a number or a text. NaN, None and the like are empty."""
+    """The text as a truth value, a number or a text. None and the like are empty."""
     plain = text.strip()
     if plain.lower() in EMPTY:
         return None
@@ -75,12 +87,33 @@ def cell_value(text: str) -> Value:
         return BOOLEANS[plain.lower()]
     if len(plain) > LONGEST_NUMBER or "_" in plain:
         return plain
+    number = plain.removesuffix("%") if PERCENT.fullmatch(plain) else plain
     for kind in (int, float):
         try:
-            return kind(plain)
+            value = kind(number)
         except ValueError:
             continue
+        return NAN if math.isnan(value) else value
     return plain
+
+
+def with_decimal_point(text: str) -> str:
+    """0.5 of 0,5."""
+    return DECIMAL_COMMA.sub(r"\1.\2", text) if DECIMAL_COMMA.fullmatch(text.strip()) else text
+
+
+def shown_path(path: Path) -> str:
+    """The whole path, by which a source is known again: ~ for the home folder, no secrets."""
+    whole = path.expanduser().resolve()
+    home = Path(os.path.expanduser("~")).resolve()  # noqa: PTH111 - Path raises without a home
+    in_home = home != Path("/") and whole.is_relative_to(home)
+    return without_password(f"~/{whole.relative_to(home)}" if in_home else str(whole))
+
+
+def finite_or_text(value: Value) -> Value:
+    """A number that is not finite as a text: inf, -inf or nan."""
+    is_infinite = isinstance(value, float) and not math.isfinite(value)
+    return str(value) if is_infinite else value
 
 
 def is_number(value: Value) -> bool:
@@ -92,6 +125,13 @@ def whole_number(value: Value) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return int(value) if float(value).is_integer() else None
+
+
+def seed_number(value: Value) -> int | None:
+    """1 of 1, s1 and seed=1; None without a number, or with several."""
+    if isinstance(value, str) and (digits := SEED_TEXT.fullmatch(value.strip())):
+        return int(digits[1])
+    return whole_number(value)
 
 
 def value_text(value: Value) -> str:

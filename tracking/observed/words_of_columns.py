@@ -17,6 +17,7 @@ HIGHER_IS_BETTER = _set(
     "precision score reward return em r2 spearman pearson psnr ssim mcc success ndcg mrr hits "
     "top1 top5 pass kappa correct"
 )
+OF_METRICS = _set("mean avg average macro micro weighted overall at k")
 NOT_MEASURED = _set(
     "weight coef coefficient alpha lambda scale smoothing margin type fn name threshold target "
     "rate lr"
@@ -27,6 +28,7 @@ HYPERPARAMETERS = _set(
     "temperature warmup weight smoothing clip ratio prob probability width depth sigma tau "
     "threshold margin coef scale"
 )
+SHARES = _set("fraction split size ratio portion percent l1 l2 delta drop weights coeff")
 SETS = ("test", "dev", "val", "valid", "validation", "eval", "train")
 TRAINING = ("train", "training")
 IDENTITIES = _set(
@@ -42,7 +44,11 @@ NAMES = ("name", "run_name", "runname", "tags.mlflow.runname", "trial", "run", "
 """Columns that name a run, the best one first."""
 STATES = ("state", "status")
 STARTS = ("created", "start_time", "starttime", "created_at", "createdat", "started")
+TIMES = ("timestamp", "_timestamp", "time", "date", "datetime", "wall_time", "walltime")
+"""When a line was written."""
 ENDS = ("end_time", "endtime", "finished_at", "ended")
+ROW_TEXTS = (*NAMES, "group", "group_name", "job_type", "jobtype", "change", "tags", "notes")
+"""Columns that name rows if no setting varies, the best one first."""
 ROW_WORDS = ("change", "group")
 TAGGED_WORDS = ("change", "group", "order")
 """What a table of allelse says of a row; its runs in MLflow have it in tags."""
@@ -54,7 +60,10 @@ COSTS = {
 }
 DEVICES = ("device", "gpu", "gpu_type", "gpu_name", "accelerator")
 MACHINE = ("gpu_count", "cpu_count", "gpus", "num_gpus", "cpu", "n_gpu", "num_workers")
-STEPS_REACHED = ("step", "_step", "global_step", "trainer/global_step", "iteration", "epoch")
+STEPS_REACHED = (
+    *("step", "_step", "global_step", "trainer/global_step", "iteration", "iter", "_iteration"),
+    *("epoch", "training_step", "train_step"),
+)
 """Counters at the end of a run. A number of epochs or steps that was asked for is a setting."""
 LENGTHS = _set("step steps epoch epochs iter iters iteration iterations updates")
 CODE = _set("commit sha revision dirty branch")
@@ -68,6 +77,7 @@ PACKAGES = _set(
 PACKAGE_FOLDERS = ("versions", "version", "packages", "package", "requirements", "env", "pip")
 FINISHED = _set("finished completed complete success succeeded done ok")
 RUNNING = _set("running pending queued scheduled preempting paused started")
+BEST = "best"
 BEST_WORDS = _set("best max min peak")
 LAST_WORDS = _set("last final end")
 PREFIXES = ("params.", "metrics.", "tags.", "config.", "summary.", "config/", "summary/")
@@ -105,6 +115,19 @@ def direction(column: str) -> str | None:
     if not LOWER_IS_BETTER.isdisjoint(words):
         return "down"
     return None if HIGHER_IS_BETTER.isdisjoint(words) else "up"
+
+
+def is_set_by_hand(column: str) -> bool:
+    """Whether a word of its name belongs to a setting, also beside that of a metric or a set."""
+    by_hand = NOT_MEASURED | HYPERPARAMETERS | SHARES
+    return not by_hand.isdisjoint(words_of(column))
+
+
+def is_metric_name(column: str) -> bool:
+    """Whether its name is a metric's, such as val_acc: kl_loss may be the weight of a loss."""
+    words = {word for word in score_stem(column) if not word.isdigit()} - OF_METRICS
+    metrics = LOWER_IS_BETTER | HIGHER_IS_BETTER
+    return bool(words) and words <= metrics and not is_set_by_hand(column)
 
 
 def set_of(column: str) -> str | None:

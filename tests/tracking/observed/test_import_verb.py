@@ -141,7 +141,9 @@ def test_it_is_repeated_with_more_runs_and_replaces_no_other_study(folder: Path)
     assert len(list((folder / "runs" / ".trash").iterdir())) == 1
     (folder / "other.csv").write_text(WANDB, "utf-8")
     words = ("import", "other.csv", *WORDS[2:], "sweep.name=runs")
-    refused_for(folder, ["sweep.name is runs, and … has a study of runs.csv of that name"], *words)
+    refused_for(
+        folder, ["sweep.name is runs, and … has a study of … runs.csv of that name"], *words
+    )
     assert not list((folder / "runs").glob(".runs.*"))
 
 

@@ -15,8 +15,8 @@ from tracking.observed.roles import Asked
 
 OF_EACH = 5
 CLEAN = 20
-FEWEST_FOUND = 57
-MOST_FALSE_ALARMS = 3
+FEWEST_FOUND = 60
+MOST_FALSE_ALARMS = 0
 
 
 def doubts(words: list[str]) -> tuple[Doubt, ...]:

@@ -1,0 +1,277 @@
+"""`allelse import`: a csv file, and the table or the refusal that must come out of it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typed import printed, refused_for
+
+
+def imported(folder: Path, text: str, *words: str) -> dict[str, Any]:
+    """What the command says of a file with this text, as JSON."""
+    (folder / "runs.csv").write_text(text)
+    answer: dict[str, Any] = json.loads(printed(folder, "import", "runs.csv", *words, "--json"))
+    return answer
+
+
+def seeds_by_change(answer: dict[str, Any]) -> dict[str, list[int]]:
+    return {row["change"]: row["seeds"] for row in answer["rows"]}
+
+
+def table(folder: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = json.loads(printed(folder, "table", "--format", "json"))
+    return rows
+
+
+def test_a_line_per_epoch_is_a_curve_whose_last_line_counts(tmp_path: Path) -> None:
+    accuracies = {"base": (0.50, 0.60, 0.70), "ours": (0.40, 0.65, 0.80)}
+    lines = [
+        f"{model},{seed},{epoch},{accuracy + seed / 1000}"
+        for epoch in (2, 0, 1)
+        for model, curve in accuracies.items()
+        for seed in (1, 2)
+        for accuracy in curve[epoch : epoch + 1]
+    ]
+    text = "\n".join(["model,seed,epoch,accuracy", *lines])
+    answer = imported(tmp_path, text, "--base", "model=base")
+    assert answer["notes"] == ["12 lines are curves of 4 runs: the last line counts"]
+    assert answer["doubts"] == []
+    assert seeds_by_change(answer) == {"base": [1, 2], "model ours": [1, 2]}
+    assert [row["accuracy"] for row in table(tmp_path)] == pytest.approx([0.7015, 0.8015])
+    result = json.loads((tmp_path / "runs" / "runs" / "base-s1" / "result.json").read_text())
+    assert result["step"] == 2
+    shown = printed(tmp_path, "import", "runs.csv", "--base", "model=base")
+    assert "12 lines are curves of 4 runs: the last line counts" in shown
+    assert "Read 4 runs" in shown
+
+
+def test_runs_without_seeds_that_ended_at_different_steps_are_no_curve(tmp_path: Path) -> None:
+    text = "model,step,accuracy\nbase,1000,0.71\nbase,1040,0.72\nours,980,0.73\nours,1010,0.74\n"
+    answer = imported(tmp_path, text, "--base", "model=base")
+    assert answer["notes"] == []
+    assert seeds_by_change(answer) == {"base": [1, 2], "model ours": [1, 2]}
+
+
+NAMED = """name,seed,lr,accuracy
+baseline,1,0.1,0.711
+baseline,2,0.1,0.722
+ours,1,0.1,0.811
+ours,2,0.1,0.822
+"""
+
+
+def test_a_name_that_runs_share_makes_rows_if_no_setting_varies(tmp_path: Path) -> None:
+    for words in ((), ("--base", "name=baseline"), ("--row", "name")):
+        answer = imported(tmp_path, NAMED, *words)
+        assert seeds_by_change(answer) == {"base": [1, 2], "ours": [1, 2]}, words
+        assert answer["rows_by"] == "name"
+        assert ("rows" in answer["guessed"]) == ("--row" not in words)
+        assert [row["accuracy"] for row in table(tmp_path)] == pytest.approx([0.7165, 0.8165])
+
+
+def test_a_base_whose_group_holds_runs_with_another_name_is_refused(tmp_path: Path) -> None:
+    slow = "baseline,1,0.2,0.611\nbaseline,2,0.2,0.622\nours,1,0.2,0.633\nours,2,0.2,0.644\n"
+    (tmp_path / "runs.csv").write_text(NAMED + slow)
+    reason = (
+        "--base is name=baseline, but its group also holds runs with name=ours … use --row name"
+    )
+    refused_for(tmp_path, [reason], "import", "runs.csv", "--base", "name=baseline")
+    unlike = NAMED.replace("ours,2,0.1", "ours,2,0.2")
+    (tmp_path / "runs.csv").write_text(unlike)
+    refused_for(tmp_path, [reason], "import", "runs.csv", "--base", "name=baseline")
+
+
+def test_the_name_of_one_seed_of_base_is_no_reason_to_refuse(tmp_path: Path) -> None:
+    text = "name,seed,lr,accuracy\na,1,0.1,0.711\nb,2,0.1,0.722\nc,1,0.2,0.811\nd,2,0.2,0.822\n"
+    answer = imported(tmp_path, text, "--base", "name=a")
+    assert seeds_by_change(answer) == {"base": [1, 2], "lr 0.2": [1, 2]}
+
+
+@pytest.mark.parametrize("name", ["Baseline", "default", "control", "vanilla", "reference", "none"])
+def test_the_guess_of_base_is_a_row_that_is_called_so(name: str, tmp_path: Path) -> None:
+    cases = [("attention", ()), ("attention", ("--row", "attention")), ("name", ())]
+    for column, words in cases[:2] if name == "none" else cases:
+        lines = [
+            f"{value},{seed},0.{digit}{seed}1"
+            for digit, value in enumerate(("wide", "wide", name, "deep"), 4)
+            for seed in (1, 2)
+        ]
+        text = "\n".join([f"{column},seed,accuracy", *lines[:2], *lines[4:]])
+        answer = imported(tmp_path, text, *words)
+        assert answer["rows"][0]["seeds"] == [1, 2]
+        assert table(tmp_path)[0]["accuracy"] == pytest.approx(0.616), (column, words)
+
+
+def grid(column: str, values: tuple[object, ...]) -> str:
+    """Two seeds of each value, with accuracies that differ."""
+    lines = [
+        f"{value},{seed},0.{place}{seed}7"
+        for place, value in enumerate(values, 5)
+        for seed in (1, 2)
+    ]
+    return "\n".join([f"{column},seed,accuracy", *lines])
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        *("loss_gamma", "temperature_loss", "loss_clip", "score_delta", "beta_kl_loss", "acc_drop"),
+        *("train_fraction", "val_split", "test_size", "l1_loss", "train_portion", "kl_loss"),
+        *("eval_noise", "train_mix"),
+    ],
+)
+def test_a_number_that_seeds_share_is_a_setting_although_it_is_called_like_a_score(
+    column: str, tmp_path: Path
+) -> None:
+    for words in ((), ("--metric", "accuracy:up")):
+        answer = imported(tmp_path, grid(column, (0.25, 0.5, 0.75)), *words)
+        assert answer["settings"] == [column]
+        assert [metric["name"] for metric in answer["metrics"]] == ["accuracy"]
+        assert [row["seeds"] for row in answer["rows"]] == [[1, 2]] * 3
+        assert answer["doubts"] == []
+
+
+def test_a_score_with_a_word_of_a_setting_needs_its_option(tmp_path: Path) -> None:
+    text = "lr,seed,loss_delta\n1,1,0.31\n1,2,0.32\n2,1,0.41\n2,2,0.42\n"
+    answer = imported(tmp_path, text, "--metric", "loss_delta:down")
+    assert [row["seeds"] for row in answer["rows"]] == [[1, 2], [1, 2]]
+    (tmp_path / "runs.csv").write_text(text)
+    refused_for(tmp_path, ["--metric is missing"], "import", "runs.csv")
+
+
+def test_a_precision_of_bits_is_a_setting_and_whole_scores_are_scores(tmp_path: Path) -> None:
+    answer = imported(tmp_path, grid("precision", (16, 32)))
+    assert answer["settings"] == ["precision"]
+    text = "lr,seed,accuracy\n1,1,90\n1,2,91\n2,1,92\n2,2,90\n"
+    answer = imported(tmp_path, text, "--base", "lr=1")
+    assert [metric["name"] for metric in answer["metrics"]] == ["accuracy"]
+    assert [row["accuracy"] for row in table(tmp_path)] == [90.5, 91]
+
+
+def test_whole_numbers_of_single_runs_are_no_settings(tmp_path: Path) -> None:
+    lines = ["Unnamed: 0.1,lr,seed,job_id,best_epoch,tp,slurm,accuracy"]
+    for place, (lr, seed) in enumerate((lr, seed) for lr in (1, 2, 3) for seed in (1, 2, 3)):
+        measured = f"{4471 + 13 * place},{place % 4},{80 + place % 6},{7000 + place}"
+        lines.append(f"{place},{lr},{seed},{measured},0.{5 + lr}{seed}3")
+    answer = imported(tmp_path, "\n".join(lines), "--base", "lr=1")
+    assert answer["settings"] == ["lr"]
+    assert [row["seeds"] for row in answer["rows"]] == [[1, 2, 3]] * 3
+    assert {"job_id", "best_epoch", "tp", "slurm"} <= {*answer["unused"]}
+    assert answer["doubts"] == []
+
+
+def test_a_doubt_names_the_column_without_which_seeds_repeat(tmp_path: Path) -> None:
+    lines = ["model,seed,size,accuracy"]
+    lines += [
+        f"{model},{seed},{size},0.{place}{seed}{size}"
+        for place, model in enumerate(("base", "wide"), 5)
+        for seed in (1, 2)
+        for size in (3, 4)
+    ]
+    answer = imported(tmp_path, "\n".join(lines), "--base", "model=base", "--ignore", "size")
+    doubts = [doubt for doubt in answer["doubts"] if doubt["kind"] == "repeated-runs"]
+    assert len(doubts) == 4
+    assert all(
+        "these runs differ in size, which is no setting" in doubt["text"] for doubt in doubts
+    )
+    without_seeds = "\n".join(line.replace(",1,", ",,").replace(",2,", ",,") for line in lines)
+    answer = imported(tmp_path, without_seeds, "--base", "model=base", "--ignore", "size")
+    (text,) = [doubt["text"] for doubt in answer["doubts"] if doubt["kind"] == "missing-seeds"]
+    assert "runs of one row differ in size, which is no setting" in text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "lr,seed,accuracy\n0.5,1,90.1%\n0.5,2,90.3 %\n2,1,91.2%\n2,2,91.4%\n",
+        "lr;seed;accuracy\n0,5;1;90,1\n0,5;2;90,3\n2;1;91,2\n2;2;91,4\n",
+        "lr\tseed\taccuracy\n0,5\t1\t90,1%\n0,5\t2\t90,3%\n2\t1\t91,2%\n2\t2\t91,4%\n",
+    ],
+)
+def test_percent_and_decimal_commas_are_numbers(text: str, tmp_path: Path) -> None:
+    answer = imported(tmp_path, text, "--base", "lr=0.5")
+    assert seeds_by_change(answer) == {"base": [1, 2], "lr 2": [1, 2]}
+    assert [row["accuracy"] for row in table(tmp_path)] == pytest.approx([90.2, 91.3])
+
+
+def test_scores_that_are_text_are_named_as_the_cause(tmp_path: Path) -> None:
+    lines = [f"{lr},{seed},9{lr} +- 0.{seed}" for lr in (1, 2) for seed in (1, 2)]
+    for number in (1, 2):
+        (tmp_path / "runs.csv").write_text("\n".join(["lr,seed,accuracy", *lines * number]))
+        reason = '--metric is missing: accuracy holds text such as "91 +- 0.1"'
+        refused_for(tmp_path, [reason], "import", "runs.csv")
+
+
+def test_a_run_whose_score_is_a_text_is_left_out(tmp_path: Path) -> None:
+    text = "lr,seed,accuracy\n1,1,0.51\n1,2,OOM\n2,1,0.52\n2,2,0.53\n"
+    answer = imported(tmp_path, text, "--base", "lr=1")
+    assert answer["settings"] == ["lr"]
+    assert answer["left_out"] == [{"run": "run 2", "why": "has no accuracy"}]
+
+
+def test_the_name_of_a_loss_is_a_setting(tmp_path: Path) -> None:
+    assert imported(tmp_path, grid("loss", ("mse", "huber")))["settings"] == ["loss"]
+
+
+@pytest.mark.parametrize("value", ["inf", "-inf", "nan", "-nan", "Infinity", "1e400"])
+def test_a_setting_that_is_not_finite_is_a_text(value: str, tmp_path: Path) -> None:
+    answer = imported(tmp_path, grid("clip", ("1.5", value)), "--base", "clip=1.5")
+    word = value.replace("Infinity", "inf").replace("1e400", "inf").replace("-nan", "nan")
+    assert seeds_by_change(answer) == {"base": [1, 2], f"clip {word}": [1, 2]}
+    assert [row["accuracy"] for row in table(tmp_path)] == pytest.approx([0.522, 0.622])
+
+
+@pytest.mark.parametrize("value", ["inf", "-inf", "nan", "NaN", "-nan", "1e400", "-Infinity"])
+def test_every_score_that_is_not_finite_is_a_run_that_diverged(value: str, tmp_path: Path) -> None:
+    text = f"lr,seed,loss\n1,1,0.51\n1,2,{value}\n2,1,0.52\n2,2,0.53\n"
+    answer = imported(tmp_path, text, "--base", "lr=1", "--metric", "loss:down")
+    assert answer["notes"] == ["1 run diverged, in no mean: loss is not finite in run 2"]
+    assert answer["left_out"] == []
+    row = table(tmp_path)[0]
+    assert (row["loss"], row["diverged"], row["seeds"]) == (0.51, [2], 1)
+
+
+def test_a_source_is_known_by_its_whole_path(tmp_path: Path) -> None:
+    answer = imported(tmp_path, NAMED)
+    path = (tmp_path / "runs.csv").resolve()
+    assert answer["source"] == str(path)
+    assert answer["notes"] == []
+    words = ("import", str(path), f"paths.runs={tmp_path / 'runs'}")
+    (tmp_path / "elsewhere").mkdir()
+    again = json.loads(printed(tmp_path / "elsewhere", *words, "--json"))
+    (trash,) = (tmp_path / "runs" / ".trash").iterdir()
+    assert again["notes"] == [f"The earlier import moved to the trash: {trash}"]
+    assert "The earlier import moved to the trash" in printed(tmp_path, *words)
+    other = tmp_path / "elsewhere" / "runs.csv"
+    other.write_text(NAMED)
+    words = ("import", "runs.csv", f"paths.runs={tmp_path / 'runs'}")
+    refused_for(tmp_path / "elsewhere", [f"has a study of {path} of that name"], *words)
+
+
+def test_a_home_folder_is_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert imported(tmp_path, NAMED)["source"] == "~/runs.csv"
+
+
+@pytest.mark.parametrize("form", ["s{}", "seed_{}", "seed={}", " {} "])
+def test_digits_of_a_seed_are_read(form: str, tmp_path: Path) -> None:
+    text = grid("lr", (0.5, 2)).replace(",1,", f",{form.format(1)},")
+    answer = imported(tmp_path, text.replace(",2,", f",{form.format(2)},"), "--seed", "seed")
+    assert [row["seeds"] for row in answer["rows"]] == [[1, 2], [1, 2]]
+    assert answer["doubts"] == []
+
+
+def test_seeds_that_cannot_be_read_are_a_doubt(tmp_path: Path) -> None:
+    text = grid("lr", (0.5, 2)).replace(",1,", ",red,").replace(",2,", ",blue,")
+    (doubt,) = imported(tmp_path, text, "--seed", "seed")["doubts"]
+    assert doubt["text"] == "4 runs have no seed that can be read in seed: the table numbers them."
+
+
+def test_a_metric_that_is_typed_twice_is_one(tmp_path: Path) -> None:
+    words = ("--metric", "accuracy", "--metric", "accuracy:up")
+    answer = imported(tmp_path, grid("lr", (0.5, 2)), *words)
+    assert [metric["name"] for metric in answer["metrics"]] == ["accuracy"]
+    words = ("--metric", "accuracy:up", "--metric", "accuracy:down")
+    reason = "--metric is accuracy:down, and accuracy:up too … name a column once"
+    refused_for(tmp_path, [reason], "import", "runs.csv", *words)
