@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Literal
 
-from tracking.observed.source_table import ImportFault, SourceTable, is_number
-from tracking.observed.words_of_columns import (
+from tracking.observed.columns import (
     BEST_WORDS,
     LAST_WORDS,
     TRAINING,
@@ -19,6 +18,7 @@ from tracking.observed.words_of_columns import (
     set_of,
     words_of,
 )
+from tracking.observed.source_table import ImportFault, SourceTable, is_number
 from tracking.words import shortened
 
 UNNAMED_SET = "unnamed"

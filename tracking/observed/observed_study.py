@@ -19,6 +19,7 @@ import yaml
 from tracking.card import COSTS, DEVICE_COSTS, Card, Metric
 from tracking.files import to_json, write_atomic
 from tracking.json_lines.journal import journal_line
+from tracking.observed.columns import plain_name
 from tracking.observed.metric_columns import UNNAMED_SET, MetricColumn
 from tracking.observed.observation import Observation
 from tracking.observed.record import ObservedRecord, write_record
@@ -31,7 +32,6 @@ from tracking.observed.source_table import (
     Value,
     value_text,
 )
-from tracking.observed.words_of_columns import plain_name
 from tracking.study import Study, StudyTrial, write_study
 
 SETTINGS = "settings"

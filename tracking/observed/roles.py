@@ -9,28 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
 
-from tracking.observed.column_values import (
-    is_measured,
-    is_own,
-    is_shared_text,
-    measured_settings,
-    names_each_run,
-    settings_called_like_scores,
-    varies,
-)
-from tracking.observed.metric_columns import (
-    MetricColumn,
-    guessed_metrics,
-    named_column,
-    no_metric,
-    typed_metrics,
-)
-from tracking.observed.source_table import (
-    ImportFault,
-    ImportRefusedError,
-    SourceTable,
-)
-from tracking.observed.words_of_columns import (
+from tracking.observed.columns import (
     CODE,
     CODE_NAMES,
     COSTS,
@@ -50,9 +29,28 @@ from tracking.observed.words_of_columns import (
     STEPS_REACHED,
     TAGGED_WORDS,
     is_called,
+    is_measured,
+    is_own,
+    is_shared_text,
     last_part,
+    measured_settings,
+    names_each_run,
     plain_name,
+    settings_called_like_scores,
+    varies,
     words_of,
+)
+from tracking.observed.metric_columns import (
+    MetricColumn,
+    guessed_metrics,
+    named_column,
+    no_metric,
+    typed_metrics,
+)
+from tracking.observed.source_table import (
+    ImportFault,
+    ImportRefusedError,
+    SourceTable,
 )
 
 OURS = "tags.trial.key"

@@ -4,11 +4,11 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from tracking.observed.columns import DATA, LENGTHS, last_part, words_of
 from tracking.observed.doubt import Doubt, DoubtKind
 from tracking.observed.rows import BASE, ObservedRow, ObservedRows
 from tracking.observed.runs import ObservedRun
 from tracking.observed.source_table import Value, is_number, value_text
-from tracking.observed.words_of_columns import DATA, LENGTHS, last_part, words_of
 from tracking.words import listed, shortened
 
 GENERAL = frozenset(

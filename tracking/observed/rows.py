@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
+from tracking.observed.columns import last_part, plain_name
 from tracking.observed.metric_columns import column_fault, matching_columns
 from tracking.observed.roles import Asked, Roles
 from tracking.observed.runs import ObservedRun
@@ -18,7 +19,6 @@ from tracking.observed.source_table import (
     is_number,
     value_text,
 )
-from tracking.observed.words_of_columns import last_part, plain_name
 from tracking.words import listed, shortened
 
 BASE = "base"

@@ -5,6 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from tracking.observed.columns import (
+    COSTS,
+    FINISHED,
+    RUNNING,
+    is_called,
+    plain_name,
+    score_stem,
+)
 from tracking.observed.roles import Roles
 from tracking.observed.source_table import (
     Curves,
@@ -14,14 +22,6 @@ from tracking.observed.source_table import (
     seed_number,
     value_text,
     whole_number,
-)
-from tracking.observed.words_of_columns import (
-    COSTS,
-    FINISHED,
-    RUNNING,
-    is_called,
-    plain_name,
-    score_stem,
 )
 
 MS = 1000.0

@@ -4,13 +4,7 @@ value in others."""
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
-from tracking.observed.doubt import Doubt, named
-from tracking.observed.metric_columns import MetricColumn
-from tracking.observed.roles import Roles
-from tracking.observed.rows import ObservedRow, ObservedRows
-from tracking.observed.runs import LeftOutRun, ObservedRun
-from tracking.observed.source_table import Value
-from tracking.observed.words_of_columns import (
+from tracking.observed.columns import (
     BEST_WORDS,
     LAST_WORDS,
     LENGTHS,
@@ -18,6 +12,12 @@ from tracking.observed.words_of_columns import (
     score_stem,
     words_of,
 )
+from tracking.observed.doubt import Doubt, named
+from tracking.observed.metric_columns import MetricColumn
+from tracking.observed.roles import Roles
+from tracking.observed.rows import ObservedRow, ObservedRows
+from tracking.observed.runs import LeftOutRun, ObservedRun
+from tracking.observed.source_table import Value
 
 When = Literal["best", "last", "perhaps best", ""]
 """What a score is: "perhaps best" where the last value may be the best one; "" if nothing tells."""

@@ -5,22 +5,22 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from tracking.observed.column_values import is_shared
+from tracking.observed.columns import (
+    BEST_WORDS,
+    IDENTITIES,
+    MACHINE,
+    TIMES,
+    is_called,
+    is_shared,
+    plain_name,
+    words_of,
+)
 from tracking.observed.doubt import Doubt, named
 from tracking.observed.roles import Roles
 from tracking.observed.row_doubts import strays, usual_seeds
 from tracking.observed.rows import BASE, ObservedRow, ObservedRows
 from tracking.observed.runs import LeftOutRun, ObservedRun
 from tracking.observed.source_table import SourceTable, value_text
-from tracking.observed.words_of_columns import (
-    BEST_WORDS,
-    IDENTITIES,
-    MACHINE,
-    TIMES,
-    is_called,
-    plain_name,
-    words_of,
-)
 from tracking.words import listed, plural
 
 SPREAD = 4
