@@ -74,8 +74,7 @@ def for_trainer(trial: Trial[Any]) -> Any:
 def for_lightning(trial: Trial[Any], every: int) -> Any:
     """A callback of Lightning, which reports the loss and saves after ``every`` so many steps.
 
-    What the module logs by ``self.log`` is reported, too. Pass the loader through `resumable`:
-    then a training that was stopped within an epoch goes on with the next batch.
+    It also reports what the module logs by ``self.log``. Pass the loader through `resumable`.
     """
     import lightning
 
@@ -83,7 +82,7 @@ def for_lightning(trial: Trial[Any], every: int) -> Any:
         def __init__(self) -> None:
             self.step = trial.saved.step if trial.saved else 0
             self.saved_step = self.step
-            self.loss: Any = None
+            self.loss: dict[str, float] = {}
             self.before: dict[str, float] = {}  # what was logged before a validation
             self.validated: set[str] = set()  # the names of what validations measure
 
@@ -93,7 +92,7 @@ def for_lightning(trial: Trial[Any], every: int) -> Any:
             if trainer.global_step == self.step:  # gradients are accumulated
                 return
             self.step = trainer.global_step
-            self.loss = outputs.get("loss") if isinstance(outputs, Mapping) else outputs
+            self.loss = _loss(outputs)
             stops = trial.stopping()
             if stops or self.step % every == 0:
                 self.save(trainer)
@@ -107,20 +106,16 @@ def for_lightning(trial: Trial[Any], every: int) -> Any:
             self.before = _logged_values(trainer)
 
         def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
-            if not self.step or trainer.sanity_checking:
-                return
-            values = _logged_values(trainer)
-            new = {name for name, value in values.items() if self.before.get(name) != value}
-            self.validated |= new
-            trial.report(self.step, {name: values[name] for name in self.validated})
+            if self.step and not trainer.sanity_checking:
+                values = _logged_values(trainer)
+                self.validated |= dict(values.items() - self.before.items()).keys()
+                trial.report(self.step, {name: values[name] for name in self.validated})
 
         def save(self, trainer: Any) -> None:
             """Report and save this step. What a validation measured stands at its own step."""
             values = _logged_values(trainer)
-            metrics = {name: values[name] for name in values if name not in self.validated}
-            if self.loss is not None:
-                metrics["train/loss"] = float(self.loss)
-            trial.report(self.step, metrics)
+            names = values.keys() - self.validated
+            trial.report(self.step, {name: values[name] for name in names} | self.loss)
             trainer.save_checkpoint(trial.folder / LAST)
             trial.checkpoint(self.step, _files(trial.folder, LAST))
             self.saved_step = self.step
@@ -214,6 +209,12 @@ def _logged(logs: Mapping[str, Any]) -> dict[str, Any]:
         if name.startswith(EVALUATION) and not name.endswith(SPEEDS):
             metrics[f"eval/{name.removeprefix(EVALUATION)}"] = value
     return metrics
+
+
+def _loss(outputs: Any) -> dict[str, float]:
+    """The loss that a training step has returned; {} if it returned none."""
+    loss = outputs.get("loss") if isinstance(outputs, Mapping) else outputs
+    return {} if loss is None else {"train/loss": float(loss)}
 
 
 def _logged_values(trainer: Any) -> dict[str, float]:

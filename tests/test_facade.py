@@ -14,7 +14,7 @@ from typed import refusal
 
 import allelse as facade
 from sweeps import task
-from sweeps.config.tasks import OUTSIDE_PACKAGES
+from sweeps.config.task_faults import OUTSIDE_PACKAGES
 
 ROOT = Path(facade.__file__).parents[1]
 PRINTS_LOADED = (

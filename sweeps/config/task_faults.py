@@ -17,6 +17,32 @@ RESERVED_GROUPS = (*PLATFORM, "task")
 PLAIN_TYPES = (int, float, str, bool, dict, NoneType)
 KEY_TYPES = "must be int, float, str, bool, None, Literal, list[…] or dict"
 Fits = Callable[[Any], bool]
+OUTSIDE_PACKAGES = (
+    "filelock",
+    "fsspec",
+    "hydra",
+    "jinja2",
+    "matplotlib",
+    "mlflow",
+    "numpy",
+    "omegaconf",
+    "pandas",
+    "plotext",
+    "pooch",
+    "psutil",
+    "ray",
+    "rich",
+    "sacrebleu",
+    "sacremoses",
+    "safetensors",
+    "scipy",
+    "sentencepiece",
+    "sqlalchemy",
+    "torch",
+    "typer",
+    "yaml",
+)
+"""Packages of other projects that the platform imports in these processes."""
 
 
 def _are_problems(values: Any) -> bool:

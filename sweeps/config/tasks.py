@@ -13,7 +13,14 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from sweeps.config.task_faults import LISTING, RESULTS, Fits, task_faults, type_name
+from sweeps.config.task_faults import (
+    LISTING,
+    OUTSIDE_PACKAGES,
+    RESULTS,
+    Fits,
+    task_faults,
+    type_name,
+)
 from sweeps.problems import Problem, RefusedError, nearest
 from sweeps.processes.storage import FIXES
 from sweeps.task import Task
@@ -39,32 +46,6 @@ ATTRIBUTE = "task"
 """The attribute that ``task=MODULE`` means."""
 IMPORTED_PACKAGES = ("allelse", "sweeps", "tracking")
 """Our packages that a task's file or process imports."""
-OUTSIDE_PACKAGES = (
-    "filelock",
-    "fsspec",
-    "hydra",
-    "jinja2",
-    "matplotlib",
-    "mlflow",
-    "numpy",
-    "omegaconf",
-    "pandas",
-    "plotext",
-    "pooch",
-    "psutil",
-    "ray",
-    "rich",
-    "sacrebleu",
-    "sacremoses",
-    "safetensors",
-    "scipy",
-    "sentencepiece",
-    "sqlalchemy",
-    "torch",
-    "typer",
-    "yaml",
-)
-"""Packages of other projects that the platform imports in these processes."""
 TASK_REFERENCE = re.compile(r"(?!\d)\w+(\.(?!\d)\w+)*:(?!\d)\w+")
 HOW_TO_NAME = (
     f"must be {DEFAULT_TASK}, an installed task, or MODULE:ATTRIBUTE, importable from here"

@@ -189,14 +189,10 @@ def _written(folder: Path, observation: "Observation") -> tuple[Study, Path | No
 
 
 def _json(study: Study, record: ObservedRecord) -> dict[str, Any]:
-    rows = [
-        {
-            "row": row["row"],
-            "change": row["change"],
-            "seeds": [trial.seed for trial in study.trials if trial.row == row["row"]],
-        }
-        for row in study.rows
-    ]
+    rows = []
+    for row in study.rows:
+        seeds = [trial.seed for trial in study.trials if trial.row == row["row"]]
+        rows.append({"row": row["row"], "change": row["change"], "seeds": seeds})
     shown = {name: getattr(record, name) for name in ("source", "base", "rows_by", "seed")}
     lists = {
         name: list(getattr(record, name))

@@ -272,13 +272,13 @@ def _has_fractions(numbers: Sequence[Value]) -> bool:
 
 def _varying(table: SourceTable, roles: Mapping[str, str], left_out: Sequence[str]) -> list[str]:
     """Settings and the column of rows, without some."""
-    return [
-        column
-        for column, role in roles.items()
-        if role in ("setting", "row")
-        and column not in left_out
-        and len({line.get(column) for line in table.lines}) > 1
-    ]
+    varying: list[str] = []
+    for column, role in roles.items():
+        if role in ("setting", "row") and column not in left_out:
+            values = {line.get(column) for line in table.lines}
+            if len(values) > 1:
+                varying.append(column)
+    return varying
 
 
 def _seeds_by_settings(table: SourceTable, settings: Sequence[str], seed: str) -> list[list[Value]]:

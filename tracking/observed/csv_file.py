@@ -37,7 +37,7 @@ def read_csv(path: Path) -> SourceTable:
     head, *lines = list(_lines(path, text, delimiter)) or [[]]
     _check_head(path, head)
     if delimiter != ",":
-        lines = [[with_decimal_point(cell) for cell in cells] for cells in lines]
+        lines = [list(map(with_decimal_point, cells)) for cells in lines]
     table = [_line(path, head, number, cells) for number, cells in enumerate(lines, 2)]
     if not table:
         raise DamagedFileError(path, "has no run: there is no line below its head")

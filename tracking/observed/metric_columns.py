@@ -139,7 +139,7 @@ def guessed_metrics(table: SourceTable, roles: Mapping[str, str]) -> list[Metric
         and direction(column) is not None
         and not is_companion(column)
         and not is_set_by_hand(column)
-        and any(is_number(value) for value in table.values(column))
+        and any(map(is_number, table.values(column)))
     ]
     ranks = {column: _rank(column) for column in columns}
     best = min(ranks.values(), default=0)
@@ -177,8 +177,7 @@ def no_metric(table: SourceTable, roles: Mapping[str, str]) -> ImportFault:
     numbers = [
         plain_name(column)
         for column in table.columns
-        if roles[column] in ("measured", "setting")
-        and all(is_number(value) for value in table.values(column))
+        if roles[column] in ("measured", "setting") and all(map(is_number, table.values(column)))
     ]
     fault = "is missing, and no column is called like a score"
     for column in table.columns:

@@ -58,12 +58,7 @@ def _columns_that_split(
         for column in roles.columns("measured", "unused")
         if not is_called(column, IDENTITIES | {*MACHINE, *TIMES}) and is_shared(table, column)
     ]
-    lines = [[table.lines[run.place] for run in runs] for runs in groups]
-    names = [
-        plain_name(column)
-        for column in columns
-        if any(len({line.get(column) for line in of_group}) > 1 for of_group in lines)
-    ]
+    names = [plain_name(column) for column in columns if _differs_within(table, column, groups)]
     verb = "is no setting" if len(names) == 1 else "are no settings"
     return f"{listed(names)}, which {verb}" if names else ""
 
@@ -189,3 +184,14 @@ def left_out_runs(left_out: Sequence[LeftOutRun]) -> Iterator[Doubt]:
         noun = plural("run", len(names))
         text = f"{len(names)} {noun} left out ({why}): {named(names)}."
         yield Doubt("left-out-runs", text, names, ())
+
+
+def _differs_within(
+    table: SourceTable, column: str, groups: Sequence[Sequence[ObservedRun]]
+) -> bool:
+    """Whether the runs of any group have several values in this column."""
+    for runs in groups:
+        values = {table.lines[run.place].get(column) for run in runs}
+        if len(values) > 1:
+            return True
+    return False
