@@ -35,6 +35,7 @@ from transformer.cost import parameters, planned_lengths, training_flops, traini
 from transformer.data.corpora import corpus
 from transformer.data.vocabulary import OPTIONS
 from transformer.decoding.tokenizer import model_faults
+from transformer.verbs.attention import attention
 from transformer.verbs.evaluate import evaluate
 from transformer.verbs.export import export
 from transformer.verbs.models import as_problems, refusing
@@ -223,5 +224,5 @@ TRANSLATION = Task(
     resolved=_resolved,
     watched={"train/loss": "loss", "train/tokens_per_s": "tokens/s"},
     card=CARD,
-    verbs=(translate, evaluate, export),
+    verbs=(translate, evaluate, export, attention),
 )

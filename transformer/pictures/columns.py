@@ -1,0 +1,149 @@
+"""The paper's picture: two columns of words, and lines as strong as the weights between them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from transformer.pictures.choice import Choice
+from transformer.pictures.reading import Reading
+from transformer.pictures.sketch import INK, MUTED, Label, Sketch, head_color, visible, width_of
+
+MARGIN = 8.0
+TITLE = 12.0
+ROW = 15.0
+SIZE = 9.5
+SMALL = 8.0
+GAP = 4.0
+SPAN = 150.0
+"""The width of the lines."""
+SPREAD = 8.0
+"""The height at a word over which its heads' lines start."""
+SWATCH = 8.0
+SWATCH_STEP = 24.0
+HALF_LETTER = 0.36
+"""From a baseline to the middle of its letters, by their size."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Where the words and the ends of their lines are. The page draws lines by it, too."""
+
+    left: float
+    right: float
+    top: float
+    offsets: tuple[float, ...]
+
+    @staticmethod
+    def of(reading: Reading, choice: Choice) -> "Columns":
+        left = MARGIN + max(width_of(reading.queries.texts, SIZE), width_of(["queries"], SMALL))
+        count = len(choice.heads)
+        step = SPREAD / max(count - 1, 1)
+        offsets = tuple((place - (count - 1) / 2) * step for place in range(count))
+        top = MARGIN + TITLE + 2 * ROW + _legend_height(choice, left) + GAP
+        return Columns(left + GAP, left + GAP + SPAN, top, offsets)
+
+    def middle(self, place: int) -> float:
+        """The height of a word's middle."""
+        return self.top + (place + 0.5) * ROW
+
+
+def _legend_height(choice: Choice, left: float) -> float:
+    """Of the lines of the legend beyond its first."""
+    return (_legend_rows(choice, left) - 1) * ROW
+
+
+def _legend_rows(choice: Choice, left: float) -> int:
+    return -(-len(choice.heads) // _swatches_per_row(left))
+
+
+def _swatches_per_row(left: float) -> int:
+    return max(1, int((left + SPAN) // SWATCH_STEP))
+
+
+def draw_columns(reading: Reading, choice: Choice, only: Sequence[int] = ()) -> Sketch:
+    """Every query, or ``only`` some of them, and what the chosen heads read."""
+    columns = Columns.of(reading, choice)
+    title = choice.title(len(reading.weights_LHQK))
+    sketch = Sketch(f"{title}: lines from each query to the keys that it reads")
+    sketch.labels.append(Label(MARGIN, MARGIN + SMALL, title, size=SMALL, color=MUTED))
+    _draw_legend(sketch, choice, columns)
+    shown = list(only) or list(range(len(reading.queries)))
+    _draw_words(sketch, reading, columns, shown if only else [])
+    for place, head in enumerate(choice.heads):
+        _draw_lines(sketch, reading, choice.layer, head, columns, columns.offsets[place], shown)
+    if only:
+        _draw_strips(sketch, reading, choice, columns, shown)
+    words = max(len(reading.queries), len(reading.keys))
+    key_width = max(width_of(reading.keys.texts, SIZE), width_of(["keys"], SMALL))
+    title_width = width_of([title], SMALL)
+    sketch.width = MARGIN + max(columns.right + GAP + key_width, MARGIN + title_width)
+    sketch.height = columns.top + words * ROW + MARGIN
+    return sketch
+
+
+def _draw_legend(sketch: Sketch, choice: Choice, columns: Columns) -> None:
+    """A square and a number for each head."""
+    per_row = _swatches_per_row(columns.left - GAP)
+    for place, head in enumerate(choice.heads):
+        row, column = divmod(place, per_row)
+        x = MARGIN + column * SWATCH_STEP
+        y = MARGIN + TITLE + row * ROW
+        sketch.box(head_color(head), 1.0, x, y + 2, SWATCH, SWATCH)
+        label = Label(x + SWATCH + 3, y + 9, str(head), size=SMALL, name=f"head-{head}")
+        sketch.labels.append(label)
+
+
+def _draw_words(
+    sketch: Sketch,
+    reading: Reading,
+    columns: Columns,
+    marked: Sequence[int],
+) -> None:
+    """Queries on the left and keys on the right; marked queries are bold, the others gray."""
+    heading = columns.top - GAP
+    left, right = columns.left - GAP, columns.right + GAP
+    sketch.labels.append(Label(left, heading, "queries", "end", SMALL, MUTED))
+    sketch.labels.append(Label(right, heading, "keys", "start", SMALL, MUTED))
+    for place, text in enumerate(reading.queries.texts):
+        baseline = columns.middle(place) + HALF_LETTER * SIZE
+        is_marked = place in marked
+        color = MUTED if marked and not is_marked else INK
+        name = f"query-{place}"
+        label = Label(left, baseline, text, "end", SIZE, color, bold=is_marked, name=name)
+        sketch.labels.append(label)
+    for place, text in enumerate(reading.keys.texts):
+        baseline = columns.middle(place) + HALF_LETTER * SIZE
+        sketch.labels.append(Label(right, baseline, text, "start", SIZE, name=f"key-{place}"))
+
+
+def _draw_lines(
+    sketch: Sketch,
+    reading: Reading,
+    layer: int,
+    head: int,
+    columns: Columns,
+    offset: float,
+    shown: Sequence[int],
+) -> None:
+    """What one head reads for the shown queries."""
+    for query, key, weight in visible(reading.weights_LHQK[layer - 1, head - 1]):
+        if query in shown:
+            start = columns.middle(query) + offset
+            end = columns.middle(key) + offset
+            sketch.line(head_color(head), weight, columns.left, start, columns.right, end)
+
+
+def _draw_strips(
+    sketch: Sketch,
+    reading: Reading,
+    choice: Choice,
+    columns: Columns,
+    shown: Sequence[int],
+) -> None:
+    """Behind each key a strip per head, as strong as its greatest weight of the shown queries."""
+    width = width_of(reading.keys.texts, SIZE) / len(choice.heads)
+    for place, head in enumerate(choice.heads):
+        strongest_K = reading.weights_LHQK[choice.layer - 1, head - 1, shown].max(0)
+        for key, weight in enumerate(strongest_K):
+            x = columns.right + GAP - 1 + place * width
+            y = columns.middle(key) - ROW / 2 + 1
+            sketch.box(head_color(head), weight, x, y, width, ROW - 2)
