@@ -48,9 +48,9 @@ def kinds_of(model: ModelConfig) -> list[Kind]:
 
 def choose(
     model: ModelConfig,
-    kind: Kind | None,
-    layer: int | None,
-    heads: str | None,
+    kind: Kind | None = None,
+    layer: int | None = None,
+    heads: str | None = None,
 ) -> Choice:
     """The choice of these options; by default the first kind, the last layer but one, all heads.
 

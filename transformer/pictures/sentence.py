@@ -7,9 +7,9 @@ import torch
 from transformer.data.prepared import Sentences
 from transformer.data.vocabulary import BOS, EOS
 from transformer.decoding.translator import Translator, best_texts, search
-from transformer.faults import Fault, FaultyError
 from transformer.pictures.choice import Kind
 from transformer.pictures.reading import Pair, Reading
+from transformer.pictures.text import pieces_of
 from transformer.pictures.weights import attention_weights
 from transformer.pictures.words import merged, words_of
 from transformer.training.precision import autocast
@@ -23,34 +23,18 @@ def read_pair(translator: Translator, sentence: str, target: str | None) -> Pair
 
     Raises FaultyError for text that is empty, or that does not fit the positions.
     """
-    source = _pieces(translator, SENTENCE, sentence)
+    longest = translator.model.config.max_positions
+    source = pieces_of(translator.vocabulary, SENTENCE, sentence, longest)
     if target is not None:
-        return Pair(source, _pieces(translator, TARGET, target), _line(target), False)
+        pieces = pieces_of(translator.vocabulary, TARGET, target, longest)
+        return Pair(source, pieces, target, False)
     with translator.efficient():
         ((_, best),) = search(translator, Sentences.of([source]), n_best=1)
     (text,) = best_texts(translator.vocabulary, best[:1])
-    longest = translator.model.config.longest_sequence
     pieces = best[0].pieces
-    if longest is not None:
+    if translator.model.config.longest_sequence is not None:
         pieces = pieces[: longest - 1]  # one that did not finish leaves no position for its end
     return Pair(source, [*pieces, EOS], text, True)
-
-
-def _line(text: str) -> str:
-    """The text on one line."""
-    return " ".join(text.splitlines()).strip()
-
-
-def _pieces(translator: Translator, key: str, text: str) -> list[int]:
-    """The pieces of a text, with end-of-sentence. Raises FaultyError."""
-    (pieces,) = translator.vocabulary.encode([_line(text)])
-    longest = translator.model.config.max_positions
-    if not _line(text) or len(pieces) == 1:
-        raise FaultyError(Fault(key, "is empty", "must be a sentence"))
-    if len(pieces) > longest:
-        allowed = f"must have at most {longest}, the model's positions"
-        raise FaultyError(Fault(key, f"has {len(pieces)} pieces", allowed))
-    return pieces
 
 
 def readings(translator: Translator, pair: Pair, by_piece: bool = False) -> Mapping[Kind, Reading]:
