@@ -19,7 +19,11 @@ SPREAD = 8.0
 """The height at a word over which its heads' lines start."""
 SWATCH = 8.0
 SWATCH_STEP = 24.0
+LEGEND = "heads"
+LEGEND_WIDTH = 30.0
 HALF_LETTER = 0.36
+FAINTEST_LINE = 0.05
+"""Lines of smaller weights would only make a fog. The heat maps show them."""
 """From a baseline to the middle of its letters, by their size."""
 
 
@@ -56,7 +60,7 @@ def _legend_rows(choice: Choice, left: float) -> int:
 
 
 def _swatches_per_row(left: float) -> int:
-    return max(1, int((left + SPAN) // SWATCH_STEP))
+    return max(1, int((left + SPAN - LEGEND_WIDTH) // SWATCH_STEP))
 
 
 def draw_columns(reading: Reading, choice: Choice, only: Sequence[int] = ()) -> Sketch:
@@ -83,9 +87,11 @@ def draw_columns(reading: Reading, choice: Choice, only: Sequence[int] = ()) -> 
 def _draw_legend(sketch: Sketch, choice: Choice, columns: Columns) -> None:
     """A square and a number for each head."""
     per_row = _swatches_per_row(columns.left - GAP)
+    first = MARGIN + TITLE + SWATCH + 1
+    sketch.labels.append(Label(MARGIN, first, LEGEND, size=SMALL, color=MUTED))
     for place, head in enumerate(choice.heads):
         row, column = divmod(place, per_row)
-        x = MARGIN + column * SWATCH_STEP
+        x = MARGIN + LEGEND_WIDTH + column * SWATCH_STEP
         y = MARGIN + TITLE + row * ROW
         sketch.box(head_color(head), 1.0, x, y + 2, SWATCH, SWATCH)
         label = Label(x + SWATCH + 3, y + 9, str(head), size=SMALL, name=f"head-{head}")
@@ -126,7 +132,7 @@ def _draw_lines(
 ) -> None:
     """What one head reads for the shown queries."""
     for query, key, weight in visible(reading.weights_LHQK[layer - 1, head - 1]):
-        if query in shown:
+        if query in shown and weight >= FAINTEST_LINE:
             start = columns.middle(query) + offset
             end = columns.middle(key) + offset
             sketch.line(head_color(head), weight, columns.left, start, columns.right, end)

@@ -1,12 +1,14 @@
 "use strict";
 const tip = document.getElementById("tip");
 
-const say = (text, event) => {
+// Beside the pointer, or right of a box that must stay visible.
+const say = (text, event, box) => {
   tip.hidden = !text;
   if (!text) return;
   tip.textContent = text;
   const { width, height } = tip.getBoundingClientRect();
-  tip.style.left = `${Math.max(8, Math.min(event.clientX + 14, innerWidth - width - 8))}px`;
+  const x = box && box.right + width < innerWidth ? box.right - 8 : event.clientX;
+  tip.style.left = `${Math.max(8, Math.min(x + 14, innerWidth - width - 8))}px`;
   tip.style.top = `${event.clientY + 18 + height > innerHeight ? event.clientY - height - 10 : event.clientY + 18}px`;
 };
 
@@ -31,7 +33,7 @@ document.querySelectorAll("section").forEach((section) => {
       const offset = columns.offsets[shown.heads.length === 1 ? columns.offsets.length >> 1 : shown.heads.indexOf(head)];
       queries.forEach((_, query) => keys.forEach((_, key) => {
         const value = passes(query, key) ? weight(shown.layer, head, query, key) : 0;
-        if (value < 0.0125) return;
+        if (value < faintestLine) return;
         const y1 = columns.top + (query + 0.5) * columns.row + offset, y2 = columns.top + (key + 0.5) * columns.row + offset;
         paths.push(`<path stroke="${data.colors[head - 1]}" stroke-opacity="${value}" d="M${columns.left} ${y1}L${columns.right} ${y2}"/>`);
       }));
@@ -64,7 +66,7 @@ document.querySelectorAll("section").forEach((section) => {
       return say("", event);
     }
     draw(side === "query" ? (query) => query === place : (_, key) => key === place);
-    say(`${side === "query" ? queries[place] : keys[place]}, layer ${shown.layer}\n${strongest(side, place)}`, event);
+    say(`${side === "query" ? queries[place] : keys[place]}, layer ${shown.layer}\n${strongest(side, place)}`, event, figure.getBoundingClientRect());
   });
   figure.addEventListener("pointerleave", rest);
 

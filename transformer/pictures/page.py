@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from transformer.pictures.choice import TITLES, Choice, Kind
-from transformer.pictures.columns import ROW, Columns, draw_columns
+from transformer.pictures.columns import FAINTEST_LINE, ROW, Columns, draw_columns
 from transformer.pictures.heat_maps import Grid, draw_heat_maps
 from transformer.pictures.reading import Pair, Reading
 from transformer.pictures.sketch import head_color
@@ -56,7 +56,9 @@ def page(
         kind_choice = Choice(kind, choice.layer, choice.heads)
         sections.append(_section(reading, kind_choice, only if kind == choice.kind else ()))
     template = environment.get_template("page.html")
-    return template.render(heading=heading, sections=sections, line_width=LINE_WIDTH)
+    return template.render(
+        heading=heading, sections=sections, line_width=LINE_WIDTH, faintest_line=FAINTEST_LINE
+    )
 
 
 def _section(reading: Reading, choice: Choice, only: Sequence[int]) -> dict[str, Any]:

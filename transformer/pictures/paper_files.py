@@ -60,7 +60,7 @@ def _figure(sketch: Sketch) -> Any:
         axes.add_collection(PatchCollection(patches, **style))
     frames = [Rectangle((x, y), width, height) for x, y, width, height in sketch.frames]
     axes.add_collection(PatchCollection(frames, facecolor="none", edgecolor=RULE, linewidth=0.5))
-    for lines in sketch.lines.values():
+    for lines in sketch.strongest_last():
         ends = [((x1, y1), (x2, y2)) for x1, y1, x2, y2 in lines.ends]
         style = {"colors": lines.color, "alpha": lines.opacity, "linewidths": LINE_WIDTH}
         axes.add_collection(LineCollection(ends, **style))

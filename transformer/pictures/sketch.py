@@ -103,6 +103,10 @@ class Sketch:
             boxes = self.boxes.setdefault((color, opacity), Boxes(color, opacity))
             boxes.places.append((x, y, width, height))
 
+    def strongest_last(self) -> list[Lines]:
+        """The lines in drawing order: weak ones never hide strong ones."""
+        return sorted(self.lines.values(), key=lambda lines: lines.opacity)
+
     def frame(self, *place: float) -> None:
         """The outline of a box."""
         x, y, width, height = place

@@ -5,7 +5,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from transformer.pictures.sketch import FONTS, PAPER, RULE, Label, Sketch
 
-LINE_WIDTH = 1.3
+LINE_WIDTH = 1.1
 
 
 def svg(sketch: Sketch) -> str:
@@ -27,7 +27,7 @@ def _parts(sketch: Sketch) -> Iterator[str]:
     for frame in sketch.frames:
         yield f'<path fill="none" stroke="{RULE}" stroke-width=".5" d="{_box_path(frame)}"/>'
     yield f'<g class="lines" fill="none" stroke-width="{LINE_WIDTH}">'
-    for lines in sketch.lines.values():
+    for lines in sketch.strongest_last():
         path = "".join(map(_line_path, lines.ends))
         yield f'<path stroke="{lines.color}" stroke-opacity="{_number(lines.opacity)}" d="{path}"/>'
     yield "</g>"
