@@ -22,9 +22,9 @@ SWATCH_STEP = 24.0
 LEGEND = "heads"
 LEGEND_WIDTH = 30.0
 HALF_LETTER = 0.36
+"""From a baseline to the middle of its letters, by their size."""
 FAINTEST_LINE = 0.05
 """Lines of smaller weights would only make a fog. The heat maps show them."""
-"""From a baseline to the middle of its letters, by their size."""
 
 
 @dataclass(frozen=True)
@@ -68,14 +68,13 @@ def draw_columns(reading: Reading, choice: Choice, only: Sequence[int] = ()) -> 
     columns = Columns.of(reading, choice)
     title = choice.title(len(reading.weights_LHQK))
     sketch = Sketch(f"{title}: lines from each query to the keys that it reads")
-    sketch.labels.append(Label(MARGIN, MARGIN + SMALL, title, size=SMALL, color=MUTED))
+    label = Label(MARGIN, MARGIN + SMALL, title, size=SMALL, color=MUTED, name="title")
+    sketch.labels.append(label)
     _draw_legend(sketch, choice, columns)
-    shown = list(only) or list(range(len(reading.queries)))
-    _draw_words(sketch, reading, columns, shown if only else [])
-    for place, head in enumerate(choice.heads):
-        _draw_lines(sketch, reading, choice.layer, head, columns, columns.offsets[place], shown)
+    _draw_words(sketch, reading, columns, only)
+    _draw_lines(sketch, reading, choice, columns, only or range(len(reading.queries)))
     if only:
-        _draw_strips(sketch, reading, choice, columns, shown)
+        _draw_strips(sketch, reading, choice, columns, only)
     words = max(len(reading.queries), len(reading.keys))
     key_width = max(width_of(reading.keys.texts, SIZE), width_of(["keys"], SMALL))
     title_width = width_of([title], SMALL)
@@ -124,18 +123,18 @@ def _draw_words(
 def _draw_lines(
     sketch: Sketch,
     reading: Reading,
-    layer: int,
-    head: int,
+    choice: Choice,
     columns: Columns,
-    offset: float,
     shown: Sequence[int],
 ) -> None:
-    """What one head reads for the shown queries."""
-    for query, key, weight in visible(reading.weights_LHQK[layer - 1, head - 1]):
-        if query in shown and weight >= FAINTEST_LINE:
-            start = columns.middle(query) + offset
-            end = columns.middle(key) + offset
-            sketch.line(head_color(head), weight, columns.left, start, columns.right, end)
+    """What the chosen heads read for the shown queries."""
+    for head, offset in zip(choice.heads, columns.offsets, strict=True):
+        color = head_color(head)
+        for query, key, weight in visible(reading.weights_LHQK[choice.layer - 1, head - 1]):
+            if query in shown and weight >= FAINTEST_LINE:
+                start = columns.middle(query) + offset
+                end = columns.middle(key) + offset
+                sketch.line(color, weight, columns.left, start, columns.right, end)
 
 
 def _draw_strips(
@@ -148,7 +147,7 @@ def _draw_strips(
     """Behind each key a strip per head, as strong as its greatest weight of the shown queries."""
     width = width_of(reading.keys.texts, SIZE) / len(choice.heads)
     for place, head in enumerate(choice.heads):
-        strongest_K = reading.weights_LHQK[choice.layer - 1, head - 1, shown].max(0)
+        strongest_K = reading.weights_LHQK[choice.layer - 1, head - 1, list(shown)].max(0)
         for key, weight in enumerate(strongest_K):
             x = columns.right + GAP - 1 + place * width
             y = columns.middle(key) - ROW / 2 + 1

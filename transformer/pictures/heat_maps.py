@@ -48,7 +48,7 @@ def draw_heat_maps(reading: Reading, kind: Kind) -> Sketch:
     grid = Grid(reading)
     sketch = Sketch(f"{TITLES[kind]}: a heat map for each layer and head")
     sketch.width, sketch.height = grid.size
-    title = f"{TITLES[kind]}: a row reads its columns"
+    title = f"{TITLES[kind]}: queries go down, keys go across"
     sketch.labels.append(Label(MARGIN, MARGIN + SMALL, title, size=SMALL, color=MUTED))
     sketch.width = max(sketch.width, 2 * MARGIN + width_of([title], SMALL))
     for head in range(grid.heads):

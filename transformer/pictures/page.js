@@ -25,6 +25,7 @@ document.querySelectorAll("section").forEach((section) => {
   figure.querySelector("svg").append(drawn);
   const whole = { layer: data.layer, heads: data.shown };
   let shown = whole;
+  const title = figure.querySelector("[data-name=title]"), wholeTitle = title.textContent;
 
   // Lines of the shown heads, for the queries and keys that pass.
   const draw = (passes, heads = shown.heads) => {
@@ -45,6 +46,9 @@ document.querySelectorAll("section").forEach((section) => {
     figure.classList.toggle("chosen", shown !== whole);
     if (shown === whole) drawn.innerHTML = "";
     else draw(() => true);
+    title.textContent = shown === whole
+      ? wholeTitle
+      : `${wholeTitle.replace(/layer \d+/, `layer ${shown.layer}`)}, head ${shown.heads[0]}`;
     say("");
   };
 
@@ -59,7 +63,7 @@ document.querySelectorAll("section").forEach((section) => {
   figure.addEventListener("pointermove", (event) => {
     const [side, number] = (event.target.dataset?.name ?? "").split("-");
     const place = Number(number);
-    if (!side) return rest();
+    if (!number) return rest();
     figure.classList.add("pointed");
     if (side === "head") {
       if (shown === whole) draw(() => true, [place]);

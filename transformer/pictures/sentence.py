@@ -11,7 +11,7 @@ from transformer.pictures.choice import Kind
 from transformer.pictures.reading import Pair, Reading
 from transformer.pictures.text import pieces_of
 from transformer.pictures.weights import attention_weights
-from transformer.pictures.words import merged, words_of
+from transformer.pictures.words import word_weights, words_of
 from transformer.training.precision import autocast
 
 SENTENCE = "SENTENCE"
@@ -57,5 +57,5 @@ def readings(translator: Translator, pair: Pair, by_piece: bool = False) -> Mapp
     for kind, (queries, keys) in sides.items():
         if kind in weights:
             weights_LHTS = weights[kind][:, 0].double().numpy()
-            by_kind[kind] = Reading(queries, keys, merged(weights_LHTS, queries, keys))
+            by_kind[kind] = Reading(queries, keys, word_weights(weights_LHTS, queries, keys))
     return by_kind

@@ -50,7 +50,7 @@ def words_of(vocabulary: Vocabulary, ids: list[int], by_piece: bool = False) -> 
     return Words(tuple(texts), spans)
 
 
-def merged(weights_LHTS: Weights, queries: Words, keys: Words) -> Weights:
+def word_weights(weights_LHTS: Weights, queries: Words, keys: Words) -> Weights:
     """[layers, heads, queries, keys] of words, from those of pieces.
 
     A word reads what its pieces read on average, and is read as much as its pieces together. So the
@@ -58,8 +58,8 @@ def merged(weights_LHTS: Weights, queries: Words, keys: Words) -> Weights:
     """
     members_QT = queries.membership()
     mean_QT = members_QT / members_QT.sum(1, keepdims=True)
-    merged_LHQK: Weights = mean_QT @ weights_LHTS @ keys.membership().T
-    return merged_LHQK
+    weights_LHQK: Weights = mean_QT @ weights_LHTS @ keys.membership().T
+    return weights_LHQK
 
 
 def place_of(words: Words, name: str) -> int:

@@ -11,13 +11,13 @@ from sweeps.task import Problem, RefusedError, Trained, Typed
 from transformer.config import TrialConfig
 from transformer.faults import NotFiniteError
 from transformer.pictures.choice import FORMATS, Kind, choose
-from transformer.verbs.models import opened, output_problem, refusing
+from transformer.verbs.models import open_translator, output_problem, refusing
 
 if TYPE_CHECKING:
     # It loads torch, which no refusal needs.
     from transformer.pictures.picture import Picture
 
-Sentence = Annotated[str, typer.Argument(metavar="SENTENCE", help="A sentence to translate.")]
+Sentence = Annotated[str, typer.Argument()]
 TargetOption = typer.Option(help="The target to read; by default the model's own translation.")
 Target = Annotated[str | None, TargetOption]
 WordOption = typer.Option(
@@ -62,7 +62,7 @@ def attention(
             if not isinstance(model, Path):
                 choose(model.config.model, kind, layer, head)  # before torch is loaded
             with err.status(f"Loading {escape(model.name)}"):
-                translator = opened(model, None, typed)
+                translator = open_translator(model, None, typed)
             choice = choose(translator.model.config, kind, layer, head)
             from transformer.pictures.picture import read_picture
 

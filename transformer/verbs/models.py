@@ -51,7 +51,7 @@ def averaging(
     return trained.configured(replace(trained.config, decode=decode))
 
 
-def opened(
+def open_translator(
     model: Trained[TrialConfig] | Path,
     average: int | None,
     typed: Typed,

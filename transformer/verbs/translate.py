@@ -19,7 +19,7 @@ from sweeps.task import Problem, RefusedError, Trained, Typed
 from transformer.config import TrialConfig
 from transformer.data.corpora import BYTE_ORDER_MARK, byte_lines, line_text
 from transformer.faults import FaultyError, NotFiniteError
-from transformer.verbs.models import Average, averaging, opened, output_problem
+from transformer.verbs.models import Average, averaging, open_translator, output_problem
 
 if TYPE_CHECKING:
     # It loads torch, which no refusal needs.
@@ -53,7 +53,7 @@ def translate(
         model = averaging(model, average, typed)
         _check_nbest(nbest, model.config.decode.beam)
     with err.status(f"Loading {escape(model.name)}"):
-        translator = opened(model, average, typed)
+        translator = open_translator(model, average, typed)
     _check_nbest(nbest, translator.decode.beam)
     try:
         return _translate_lines(translator, source, target, nbest, err)

@@ -163,8 +163,9 @@ def _arguments(texts: Sequence[str]) -> Any:
     if not texts:
         return Trials
     metavar = " ".join(["TRIAL", *texts, "[KEY=VALUE …]"])
-    nouns = ", ".join(["A finished trial", *(text.lower() for text in texts), "then overrides."])
-    return Annotated[list[str], typer.Argument(metavar=metavar, help=nouns)]
+    nouns = [f"the {text.lower()}" for text in texts]
+    words = ", ".join(["A finished trial", *nouns, "then overrides."])
+    return Annotated[list[str], typer.Argument(metavar=metavar, help=words)]
 
 
 def _signature(

@@ -161,6 +161,8 @@ def test_the_pointer_shows_weights_and_a_click_draws_one_head(opened: Any) -> No
     maps.click(position=place)
     colors = {path.get_attribute("stroke") for path in lines.all()}
     assert colors == {"#009e73"}, "the third head's"
+    title = opened.locator("#encoder [data-name=title]")
+    assert title.text_content() == "Encoder self-attention, layer 1 of 1, head 3"
     maps.click(position=place)
     assert lines.count() == 0
     assert opened.heard == []

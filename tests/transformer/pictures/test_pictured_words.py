@@ -5,7 +5,7 @@ import pytest
 
 from transformer.data.vocabulary import BOS, EOS, Vocabulary
 from transformer.faults import FaultyError
-from transformer.pictures.words import Words, merged, place_of, words_of
+from transformer.pictures.words import Words, place_of, word_weights, words_of
 
 PIECES = {
     BOS: "<s>",
@@ -69,7 +69,7 @@ def test_key_pieces_are_summed_and_query_pieces_averaged() -> None:
     queries = Words(("a", "bc"), (range(1), range(1, 3)))
     keys = Words(("xy", "z"), (range(2), range(2, 3)))
     weights = np.array([[0.5, 0.25, 0.25], [1.0, 0.0, 0.0], [0.0, 0.5, 0.5]])[None, None]
-    assert merged(weights, queries, keys)[0, 0].tolist() == [[0.75, 0.25], [0.75, 0.25]]
+    assert word_weights(weights, queries, keys)[0, 0].tolist() == [[0.75, 0.25], [0.75, 0.25]]
 
 
 @pytest.mark.parametrize(("name", "place"), [("its", 1), ("its:1", 1), ("its:2", 3), ("8:2", 2)])
