@@ -56,14 +56,14 @@ def _figure(sketch: Sketch) -> Any:
     axes.set_axis_off()
     for boxes in sketch.boxes.values():
         patches = [Rectangle((x, y), width, height) for x, y, width, height in boxes.places]
-        style = {"facecolor": boxes.color, "alpha": boxes.opacity, "linewidth": 0}
-        axes.add_collection(PatchCollection(patches, **style))
+        color = (boxes.color, boxes.opacity)
+        axes.add_collection(PatchCollection(patches, facecolor=color, linewidth=0))
     frames = [Rectangle((x, y), width, height) for x, y, width, height in sketch.frames]
     axes.add_collection(PatchCollection(frames, facecolor="none", edgecolor=RULE, linewidth=0.5))
     for lines in sketch.strongest_last():
         ends = [((x1, y1), (x2, y2)) for x1, y1, x2, y2 in lines.ends]
-        style = {"colors": lines.color, "alpha": lines.opacity, "linewidths": LINE_WIDTH}
-        axes.add_collection(LineCollection(ends, **style))
+        color = (lines.color, lines.opacity)
+        axes.add_collection(LineCollection(ends, colors=[color], linewidths=LINE_WIDTH))
     for label in sketch.labels:
         _write(axes, label)
     return figure
