@@ -18,9 +18,9 @@ SPAN = 150.0
 SPREAD = 8.0
 """The height at a word over which its heads' lines start."""
 SWATCH = 8.0
-SWATCH_STEP = 24.0
+SWATCH_STEP = 22.0
 LEGEND = "heads"
-LEGEND_WIDTH = 30.0
+LEGEND_WIDTH = 28.0
 HALF_LETTER = 0.36
 """From a baseline to the middle of its letters, by their size."""
 FAINTEST_LINE = 0.05
