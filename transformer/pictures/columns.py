@@ -41,13 +41,13 @@ class Columns:
         left = MARGIN + max(width_of(reading.queries.texts, SIZE), width_of(["queries"], SMALL))
         count = len(choice.heads)
         step = SPREAD / max(count - 1, 1)
-        offsets = tuple((place - (count - 1) / 2) * step for place in range(count))
+        offsets = tuple((position - (count - 1) / 2) * step for position in range(count))
         top = MARGIN + TITLE + 2 * ROW + _legend_height(choice, left) + GAP
         return Columns(left + GAP, left + GAP + SPAN, top, offsets)
 
-    def middle(self, place: int) -> float:
+    def middle(self, position: int) -> float:
         """The height of a word's middle."""
-        return self.top + (place + 0.5) * ROW
+        return self.top + (position + 0.5) * ROW
 
 
 def _legend_height(choice: Choice, left: float) -> float:
@@ -88,8 +88,8 @@ def _draw_legend(sketch: Sketch, choice: Choice, columns: Columns) -> None:
     per_row = _swatches_per_row(columns.left - GAP)
     first = MARGIN + TITLE + SWATCH + 1
     sketch.labels.append(Label(MARGIN, first, LEGEND, size=SMALL, color=MUTED))
-    for place, head in enumerate(choice.heads):
-        row, column = divmod(place, per_row)
+    for position, head in enumerate(choice.heads):
+        row, column = divmod(position, per_row)
         x = MARGIN + LEGEND_WIDTH + column * SWATCH_STEP
         y = MARGIN + TITLE + row * ROW
         sketch.box(head_color(head), 1.0, x, y + 2, SWATCH, SWATCH)
@@ -101,23 +101,24 @@ def _draw_words(
     sketch: Sketch,
     reading: Reading,
     columns: Columns,
-    marked: Sequence[int],
+    bold: Sequence[int],
 ) -> None:
-    """Queries on the left and keys on the right; marked queries are bold, the others gray."""
+    """Queries on the left and keys on the right; some queries are ``bold``, then the others are gray."""
     heading = columns.top - GAP
-    left, right = columns.left - GAP, columns.right + GAP
+    left = columns.left - GAP
+    right = columns.right + GAP
     sketch.labels.append(Label(left, heading, "queries", "end", SMALL, MUTED))
     sketch.labels.append(Label(right, heading, "keys", "start", SMALL, MUTED))
-    for place, text in enumerate(reading.queries.texts):
-        baseline = columns.middle(place) + HALF_LETTER * SIZE
-        is_marked = place in marked
-        color = MUTED if marked and not is_marked else INK
-        name = f"query-{place}"
-        label = Label(left, baseline, text, "end", SIZE, color, bold=is_marked, name=name)
+    for position, text in enumerate(reading.queries.texts):
+        baseline = columns.middle(position) + HALF_LETTER * SIZE
+        is_bold = position in bold
+        color = MUTED if bold and not is_bold else INK
+        name = f"query-{position}"
+        label = Label(left, baseline, text, "end", SIZE, color, bold=is_bold, name=name)
         sketch.labels.append(label)
-    for place, text in enumerate(reading.keys.texts):
-        baseline = columns.middle(place) + HALF_LETTER * SIZE
-        sketch.labels.append(Label(right, baseline, text, "start", SIZE, name=f"key-{place}"))
+    for position, text in enumerate(reading.keys.texts):
+        baseline = columns.middle(position) + HALF_LETTER * SIZE
+        sketch.labels.append(Label(right, baseline, text, "start", SIZE, name=f"key-{position}"))
 
 
 def _draw_lines(
@@ -125,13 +126,13 @@ def _draw_lines(
     reading: Reading,
     choice: Choice,
     columns: Columns,
-    shown: Sequence[int],
+    queries: Sequence[int],
 ) -> None:
-    """What the chosen heads read for the shown queries."""
+    """What the chosen heads read for these queries."""
     for head, offset in zip(choice.heads, columns.offsets, strict=True):
         color = head_color(head)
         for query, key, weight in visible(reading.weights_LHQK[choice.layer - 1, head - 1]):
-            if query in shown and weight >= FAINTEST_LINE:
+            if query in queries and weight >= FAINTEST_LINE:
                 start = columns.middle(query) + offset
                 end = columns.middle(key) + offset
                 sketch.line(color, weight, columns.left, start, columns.right, end)
@@ -142,13 +143,13 @@ def _draw_strips(
     reading: Reading,
     choice: Choice,
     columns: Columns,
-    shown: Sequence[int],
+    queries: Sequence[int],
 ) -> None:
-    """Behind each key a strip per head, as strong as its greatest weight of the shown queries."""
+    """Behind each key a strip per head, as strong as its greatest weight for these queries."""
     width = width_of(reading.keys.texts, SIZE) / len(choice.heads)
-    for place, head in enumerate(choice.heads):
-        strongest_K = reading.weights_LHQK[choice.layer - 1, head - 1, list(shown)].max(0)
+    for position, head in enumerate(choice.heads):
+        strongest_K = reading.weights_LHQK[choice.layer - 1, head - 1, list(queries)].max(0)
         for key, weight in enumerate(strongest_K):
-            x = columns.right + GAP - 1 + place * width
+            x = columns.right + GAP - 1 + position * width
             y = columns.middle(key) - ROW / 2 + 1
             sketch.box(head_color(head), weight, x, y, width, ROW - 2)

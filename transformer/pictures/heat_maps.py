@@ -21,7 +21,8 @@ class Grid:
     """Where the maps are, and their cells. The page finds cells by it, too."""
 
     def __init__(self, reading: Reading) -> None:
-        queries, keys = len(reading.queries), len(reading.keys)
+        queries = len(reading.queries)
+        keys = len(reading.keys)
         self.layers, self.heads = reading.weights_LHQK.shape[:2]
         self.cell = max(1.0, min(LARGEST_CELL, SIDE / max(queries, keys)))
         self.has_words = self.cell >= LEAST_FOR_WORDS
@@ -36,6 +37,13 @@ class Grid:
         """The upper left corner of a map; layer and head are counted from 0."""
         x = self.left + head * (self.width + APART)
         return x, self.top + layer * (self.height + APART)
+
+    def corners(self) -> list[list[tuple[float, float]]]:
+        """The corners of all maps, by layer and head."""
+        corners: list[list[tuple[float, float]]] = []
+        for layer in range(self.layers):
+            corners.append([self.corner(layer, head) for head in range(self.heads)])
+        return corners
 
     @property
     def size(self) -> tuple[float, float]:
@@ -90,12 +98,12 @@ def _draw_words(sketch: Sketch, grid: Grid, reading: Reading) -> None:
     middle = grid.cell / 2 + HALF_LETTER * SIZE
     for layer in range(grid.layers):
         left, top = grid.corner(layer, 0)
-        for place, text in enumerate(reading.queries.texts):
-            y = top + place * grid.cell + middle
+        for position, text in enumerate(reading.queries.texts):
+            y = top + position * grid.cell + middle
             sketch.labels.append(Label(left - 3, y, text, "end", SIZE))
     for head in range(grid.heads):
         left, bottom = grid.corner(grid.layers, head)
-        for place, text in enumerate(reading.keys.texts):
-            x = left + place * grid.cell + middle
+        for position, text in enumerate(reading.keys.texts):
+            x = left + position * grid.cell + middle
             label = Label(x, bottom - APART + 3, text, "end", SIZE, turned=True)
             sketch.labels.append(label)

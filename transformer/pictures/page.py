@@ -89,7 +89,7 @@ def _json(reading: Reading, choice: Choice) -> str:
         "colors": [head_color(head) for head in range(1, heads + 1)],
         "columns": {**asdict(Columns.of(reading, choice)), "row": ROW},
         "grid": {
-            "corners": [[grid.corner(i, j) for j in range(heads)] for i in range(layers)],
+            "corners": grid.corners(),
             "cell": grid.cell,
         },
     }

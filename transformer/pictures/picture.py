@@ -13,7 +13,7 @@ from transformer.pictures.reading import Pair, Reading
 from transformer.pictures.sentence import read_pair, readings
 from transformer.pictures.sketch import Sketch
 from transformer.pictures.svg import svg
-from transformer.pictures.words import place_of
+from transformer.pictures.words import position_of
 
 
 @dataclass(frozen=True)
@@ -76,5 +76,5 @@ def read_picture(
     pair = read_pair(translator, sentence, target)
     by_kind = readings(translator, pair, by_piece)
     queries = by_kind[choice.kind].queries
-    only = [place_of(queries, name) for name in word_names]
+    only = [position_of(queries, name) for name in word_names]
     return Picture(sentence, pair, by_kind, choice, by_piece, only)

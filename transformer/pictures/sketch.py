@@ -95,11 +95,11 @@ class Sketch:
             lines = self.lines.setdefault((color, opacity), Lines(color, opacity))
             lines.ends.append((x1, y1, x2, y2))
 
-    def box(self, color: str, weight: float, *place: float) -> None:
+    def box(self, color: str, weight: float, *corner_and_size: float) -> None:
         """A box as strong as the weight, from 0 to 1."""
         opacity = level(weight)
         if opacity:
-            x, y, width, height = place
+            x, y, width, height = corner_and_size
             boxes = self.boxes.setdefault((color, opacity), Boxes(color, opacity))
             boxes.places.append((x, y, width, height))
 
@@ -107,9 +107,9 @@ class Sketch:
         """The lines in drawing order: weak ones never hide strong ones."""
         return sorted(self.lines.values(), key=lambda lines: lines.opacity)
 
-    def frame(self, *place: float) -> None:
+    def frame(self, *corner_and_size: float) -> None:
         """The outline of a box."""
-        x, y, width, height = place
+        x, y, width, height = corner_and_size
         self.frames.append((x, y, width, height))
 
 

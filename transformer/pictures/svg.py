@@ -10,7 +10,8 @@ LINE_WIDTH = 1.1
 
 def svg(sketch: Sketch) -> str:
     """The sketch on white paper; the same sketch gives the same text."""
-    width, height = _number(sketch.width), _number(sketch.height)
+    width = _number(sketch.width)
+    height = _number(sketch.height)
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
         f'width="{width}pt" height="{height}pt" role="img" '
@@ -40,13 +41,14 @@ def _line_path(ends: tuple[float, float, float, float]) -> str:
     return f"M{x1} {y1}L{x2} {y2}"
 
 
-def _box_path(place: tuple[float, float, float, float]) -> str:
-    x, y, width, height = map(_number, place)
+def _box_path(box: tuple[float, float, float, float]) -> str:
+    x, y, width, height = map(_number, box)
     return f"M{x} {y}h{width}v{height}h-{width}z"
 
 
 def _text(label: Label) -> str:
-    x, y = _number(label.x), _number(label.y)
+    x = _number(label.x)
+    y = _number(label.y)
     attributes = [f'x="{x}" y="{y}" font-size="{_number(label.size)}" fill="{label.color}"']
     if label.anchor != "start":
         attributes.append(f'text-anchor="{label.anchor}"')

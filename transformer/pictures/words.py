@@ -17,7 +17,7 @@ WORD_START = "▁"
 
 @dataclass(frozen=True)
 class Words:
-    """The words of a sentence in order, each with the places of its pieces."""
+    """The words of a sentence in order, each with the positions of its pieces."""
 
     texts: tuple[str, ...]
     pieces: tuple[range, ...]
@@ -28,8 +28,8 @@ class Words:
     def membership(self) -> Weights:
         """[words, pieces]: 1 where the piece belongs to the word, otherwise 0."""
         members = np.zeros((len(self), self.pieces[-1].stop))
-        for word, places in enumerate(self.pieces):
-            members[word, places.start : places.stop] = 1
+        for word, positions in enumerate(self.pieces):
+            members[word, positions.start : positions.stop] = 1
         return members
 
 
@@ -62,42 +62,44 @@ def word_weights(weights_LHTS: Weights, queries: Words, keys: Words) -> Weights:
     return weights_LHQK
 
 
-def place_of(words: Words, name: str) -> int:
-    """The place of the word ``making``, or of the second ``its`` for ``its:2``.
+def position_of(words: Words, name: str) -> int:
+    """The position of the word ``making``, or of the second ``its`` for ``its:2``.
 
     Raises FaultyError, which lists the words.
     """
     texts = [text.removeprefix(WORD_START) for text in words.texts]
-    places = _places(words, texts, name)
-    if places:
-        return places[0]
+    positions = _positions(words, texts, name)
+    if positions:
+        return positions[0]
     text, _, number = name.rpartition(":")
-    places = _places(words, texts, text)
-    if number.isdecimal() and 0 < int(number) <= len(places):
-        return places[int(number) - 1]
+    positions = _positions(words, texts, text)
+    if number.isdecimal() and 0 < int(number) <= len(positions):
+        return positions[int(number) - 1]
     problem = f'names "{name}"'
-    if places and number.isdecimal():
-        problem = f'names "{name}", but the sentence has {len(places)} of "{text}"'
+    if positions and number.isdecimal():
+        problem = f'names "{name}", but the sentence has {len(positions)} of "{text}"'
     raise FaultyError(Fault("--word", problem, f"must be one of {' '.join(words.texts)}"))
 
 
-def _places(words: Words, texts: Sequence[str], name: str) -> list[int]:
-    """The places of the words with this text, with or without the mark of their space."""
-    return [place for place, text in enumerate(texts) if name in (text, words.texts[place])]
+def _positions(words: Words, texts: Sequence[str], name: str) -> list[int]:
+    """The positions of the words with this text, with or without the mark of their space."""
+    return [
+        position for position, text in enumerate(texts) if name in (text, words.texts[position])
+    ]
 
 
 def _spans(ids: Sequence[int], pieces: Sequence[str]) -> Iterator[range]:
-    """The places of each word's pieces."""
-    starts = [place for place in range(len(ids)) if _begins(ids, pieces, place)]
+    """The positions of each word's pieces."""
+    starts = [position for position in range(len(ids)) if _begins(ids, pieces, position)]
     for start, end in zip(starts, [*starts[1:], len(ids)], strict=True):
         yield from _without_marks(pieces, range(start, end))
 
 
-def _begins(ids: Sequence[int], pieces: Sequence[str], place: int) -> bool:
+def _begins(ids: Sequence[int], pieces: Sequence[str], position: int) -> bool:
     """Whether a space, the sentence's start or a control piece separates it from what is before."""
-    if place == 0 or pieces[place].startswith(WORD_START):
+    if position == 0 or pieces[position].startswith(WORD_START):
         return True
-    return ids[place] in CONTROL or ids[place - 1] in CONTROL
+    return ids[position] in CONTROL or ids[position - 1] in CONTROL
 
 
 def _without_marks(pieces: Sequence[str], span: range) -> Iterator[range]:
@@ -112,8 +114,8 @@ def _without_marks(pieces: Sequence[str], span: range) -> Iterator[range]:
         end -= 1
     if start < end:
         yield range(start, end)
-    for place in range(end, last_mark):
-        yield range(place, place + 1)
+    for position in range(end, last_mark):
+        yield range(position, position + 1)
 
 
 def _is_mark(piece: str) -> bool:

@@ -5,7 +5,7 @@ import pytest
 
 from transformer.data.vocabulary import BOS, EOS, Vocabulary
 from transformer.faults import FaultyError
-from transformer.pictures.words import Words, place_of, word_weights, words_of
+from transformer.pictures.words import Words, position_of, word_weights, words_of
 
 PIECES = {
     BOS: "<s>",
@@ -76,11 +76,11 @@ def test_key_pieces_are_summed_and_query_pieces_averaged() -> None:
 def test_a_number_names_the_second_of_equal_words(name: str, place: int) -> None:
     texts = ("The", "its", "8:2", "▁its")
     words = Words(texts, tuple(range(i, i + 1) for i in range(4)))
-    assert place_of(words, name) == place
+    assert position_of(words, name) == place
 
 
 @pytest.mark.parametrize("name", ["it", "its:0", "its:3", "The:2", ":1", ""])
 def test_a_word_that_is_not_there_lists_the_words(name: str) -> None:
     words = Words(("The", "its", "its"), tuple(range(i, i + 1) for i in range(3)))
     with pytest.raises(FaultyError, match=f'"{name}".*must be one of The its its'):
-        place_of(words, name)
+        position_of(words, name)
