@@ -103,7 +103,7 @@ def _draw_words(
     columns: Columns,
     bold: Sequence[int],
 ) -> None:
-    """Queries on the left and keys on the right; some queries are ``bold``, then the others are gray."""
+    """Queries on the left, keys on the right. If some queries are bold, the others are gray."""
     heading = columns.top - GAP
     left = columns.left - GAP
     right = columns.right + GAP
