@@ -1,4 +1,4 @@
-"""A grid of heat maps: a row for each layer, a map for each head, darker where a head reads more."""
+"""A grid of heat maps: a row per layer, a map per head, darker where the head reads more."""
 
 from transformer.pictures.choice import TITLES, Kind
 from transformer.pictures.reading import Reading

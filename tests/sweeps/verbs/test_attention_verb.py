@@ -150,8 +150,8 @@ def test_the_pointer_shows_weights_and_a_click_draws_one_head(opened: Any) -> No
     (height,) = {path.get_attribute("d").split("L")[0].split()[1] for path in lines.all()[:1]}
     assert float(height) > 0
     (x, y), cell = opened.evaluate(
-        "() => { const { grid } = JSON.parse(document.querySelector('#encoder script').textContent);"
-        " return [grid.corners[0][2], grid.cell]; }"
+        "() => { const text = document.querySelector('#encoder script').textContent;"
+        " const { grid } = JSON.parse(text); return [grid.corners[0][2], grid.cell]; }"
     )
     maps = opened.locator("#encoder .maps svg")
     scale = maps.bounding_box()["width"] / float(maps.get_attribute("viewBox").split()[2])
