@@ -72,6 +72,7 @@ def main(
     result["seconds"] = time.perf_counter() - began
     result["sheets"] = [{"title": sheet.title, "rows": list(sheet.rows)} for sheet in sheets]
     console = Console(highlight=False)
+    console.width = max(console.width, 120)
     for sheet in sheets:
         console.print(to_terminal(sheet))
     head = [*heading("Layer types: Table 1, published and measured", result), ""]
