@@ -25,6 +25,7 @@ class StandardOutput:
 
     def skip_to_end(self) -> None:
         self._file.skip_to_end()
+        self._position = Position()
 
     def new_points(self) -> Iterator[WrittenPoint]:
         growth = self._file.growth()

@@ -14,8 +14,8 @@ from tracking.written.standard_output import StandardOutput
 class WrittenMetrics:
     """Reads whole lines and records alone; a half-written one is read when it is whole.
 
-    What is there already belongs to an earlier attempt and is passed over: begin before the program
-    starts. ``notices``: what could not be read, and why, each once.
+    Begin before the program starts: what is there already belongs to ``earlier`` attempts.
+    ``notices``: what could not be read, and why, each once.
     """
 
     def __init__(self, folder: Path, stdout: Path) -> None:
@@ -25,9 +25,8 @@ class WrittenMetrics:
         self._kinds = SourceKinds()
         self._files = FolderFiles(folder)
         self._readings: dict[Path, Reading] = {}
-        self.poll()
-        output = StandardOutput(stdout)
-        self._readings[stdout] = output
+        self._readings[stdout] = StandardOutput(stdout)
+        self.earlier = self.poll()
         for reading in self._readings.values():
             reading.skip_to_end()
 

@@ -129,6 +129,7 @@ def test_a_new_attempt_begins_where_the_files_end(program: Program) -> None:
     program.append("metrics.csv", "step,loss\n1,0.5\n")
     program.append("stdout", "step 1 loss: 0.5\nstep 2 lo")
     program.watch()
+    assert {point.value for point in program.metrics.earlier} == {0.5}
     assert program.points() == []
     both = json.dumps({"log_history": [{"loss": 0.5, "step": 10}, {"loss": 0.25, "step": 20}]})
     program.append("checkpoint-20/trainer_state.json", both)
