@@ -4,7 +4,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,45 +29,120 @@ OUTPUT_FOLDERS = {
 
 @dataclass(frozen=True)
 class Place:
-    """A fresh folder. ``work`` holds links to the user's files; the command runs there. ``out`` is
-    what it gets as {out}."""
+    """A fresh folder: ``out`` is the command's {out}. It runs in ``work``, which links to the
+    user's files. ``output`` takes what it prints."""
 
-    work: Path
     out: Path
+    work: Path
     output: Path
 
-    def is_elsewhere(self, source: Path) -> bool:
-        return not source.is_relative_to(self.out)
+
+@dataclass(frozen=True)
+class Ran:
+    """How long a command ran, what it wrote, and how it ended: ``code`` is negative for a signal.
+
+    ``loose_points``: from files below its current folder rather than {out}.
+    """
+
+    seconds: float
+    code: int
+    was_ended: bool
+    points: Sequence[WrittenPoint]
+    loose_points: Sequence[WrittenPoint]
+    notices: Sequence[str]
+    lines: Sequence[str]
+    files: Sequence[str]
 
 
 @dataclass
-class ProbeRun:
-    """What a command wrote, and how it ended. ``code``: None if it never ended by itself."""
+class Watch:
+    """The two folders that a command may write to."""
 
-    seconds: float = 0.0
-    code: int | None = None
-    was_ended: bool = False
+    place: Place
     points: list[WrittenPoint] = field(default_factory=list)
-    notices: Sequence[str] = ()
-    last_lines: Sequence[str] = ()
-    files: Sequence[str] = ()
-    loose_files: Sequence[str] = ()
-    """What it wrote below its current folder rather than {out}."""
+    loose_points: list[WrittenPoint] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.metrics = WrittenMetrics(self.place.out, self.place.output)
+        self._loose_metrics = WrittenMetrics(self.place.work, self.place.work / "stdout")
+
+    def look(self) -> None:
+        self.points += self.metrics.poll()
+        self.loose_points += self._loose_metrics.poll()
 
 
 @contextmanager
 def fresh_place(here: Path) -> Iterator[Place]:
     """Removed at the end, with all that was written there."""
     folder = Path(tempfile.mkdtemp(prefix="allelse-probe-")).resolve()
+    place = Place(folder / "out", folder / "work", folder / "stdout")
     try:
-        place = Place(folder / "work", folder / "work" / "out", folder / "stdout")
-        place.work.mkdir()
-        for entry in here.iterdir():
-            is_hidden = entry.name.startswith(".") and entry.is_dir()
-            if not is_hidden and entry.name not in OUTPUT_FOLDERS | {"out"}:
-                (place.work / entry.name).symlink_to(entry.resolve())
         place.out.mkdir()
+        place.work.mkdir()
         place.output.touch()
+        for entry in here.iterdir():
+            is_hidden_folder = entry.name.startswith(".") and entry.is_dir()
+            if not is_hidden_folder and entry.name not in OUTPUT_FOLDERS:
+                (place.work / entry.name).symlink_to(entry.absolute())
         yield place
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def started(words: Sequence[str], env: Mapping[str, str], place: Place) -> CommandProcess:
+    """The command's process. Raises RefusedError if there is no such program."""
+    variables = {**os.environ, **environment(place.out), **env}
+    start = Start(words, variables, place.output, GRACE_S, str(place.out))
+    with chdir(place.work):
+        return CommandProcess(start)
+
+
+def run(words: Sequence[str], env: Mapping[str, str], place: Place, seconds: float) -> Ran:
+    """Run the command until it ends, or for so long. Then it is ended gently, and all that it has
+    started.
+
+    Raises RefusedError if it can't be started.
+    """
+    watch = Watch(place)
+    begin = time.monotonic()
+    was_ended = False
+    with started(words, env, place) as process:
+        while not process.has_ended:
+            process.wait(LOOK_S)
+            watch.look()
+            if not was_ended and time.monotonic() - begin > seconds:
+                process.end_gently()
+                was_ended = True
+    elapsed = time.monotonic() - begin
+    refuse_unless_started(process, words)
+    watch.look()
+    code = 0 if process.code is None else process.code
+    return Ran(
+        elapsed,
+        code,
+        was_ended,
+        watch.points,
+        watch.loose_points,
+        watch.metrics.notices,
+        _lines(place.output),
+        [*_files(place.out), *_files(place.work)],
+    )
+
+
+def refuse_unless_started(process: CommandProcess, words: Sequence[str]) -> None:
+    if process.fault:
+        fault = f"starts with {words[0]}, which can't be started: {process.fault}"
+        allowed = "must start with a program of PATH, or with the path of one that may be executed"
+        raise RefusedError([Problem("COMMAND", fault, allowed)])
+
+
+def _lines(output: Path) -> list[str]:
+    """The last lines of a command that are not empty."""
+    content = output.read_bytes()[-(1 << 16) :].decode("utf-8", "replace")
+    return [line.rstrip() for line in content.splitlines() if line.strip()][-LAST_LINES:]
+
+
+def _files(folder: Path) -> list[str]:
+    """What a command wrote there: links are the user's own files."""
+    files = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
+    return sorted(path.relative_to(folder).as_posix() for path in files)
