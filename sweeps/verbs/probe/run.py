@@ -3,11 +3,11 @@
 import os
 import shutil
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import monotonic
 
 from sweeps.command_task.trial.process import CommandProcess, Start
 from sweeps.problems import Problem, RefusedError
@@ -104,16 +104,16 @@ def run(words: Sequence[str], env: Mapping[str, str], place: Place, seconds: flo
     Raises RefusedError if it can't be started.
     """
     watch = Watch(place)
-    begin = time.monotonic()
+    begin = monotonic()
     was_ended = False
     with started(words, env, place) as process:
         while not process.has_ended:
             process.wait(LOOK_S)
             watch.look()
-            if not was_ended and time.monotonic() - begin > seconds:
+            if not was_ended and monotonic() - begin > seconds:
                 process.end_gently()
                 was_ended = True
-    elapsed = time.monotonic() - begin
+    elapsed = monotonic() - begin
     refuse_unless_started(process, words)
     watch.look()
     code = 0 if process.code is None else process.code
