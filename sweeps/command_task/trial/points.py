@@ -1,66 +1,13 @@
 """The points that a command writes, and the journal and scores that they become."""
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from sweeps.command_task.definition import WrittenMetric
 from sweeps.task import Trial
-
-NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|nan|inf|-inf"
-PAIR = re.compile(rf"(?P<name>[A-Za-z_][\w./-]*)\s*[:=]\s*(?P<value>{NUMBER})(?![\w.])")
-STEPS = ("step", "global_step", "iter", "iteration", "epoch")
-
-
-@dataclass(frozen=True)
-class WrittenPoint:
-    """One value of a metric. ``source`` is where it was written."""
-
-    name: str
-    value: float
-    step: int | None
-    source: str
-
-
-class Points(Protocol):
-    """What a command has written since the last poll."""
-
-    def poll(self) -> list[WrittenPoint]: ...
-
-
-class WrittenMetrics:
-    """Reads ``name: value`` from a command's output. A line may name its step."""
-
-    def __init__(self, folder: Path, stdout: Path) -> None:
-        self._path = stdout
-        self._at = 0
-
-    def poll(self) -> list[WrittenPoint]:
-        if not self._path.exists():
-            return []
-        with self._path.open("rb") as file:
-            file.seek(self._at)
-            content = file.read()
-        whole = content[: content.rfind(b"\n") + 1]
-        self._at += len(whole)
-        points: list[WrittenPoint] = []
-        for line in whole.decode("utf-8", "replace").splitlines():
-            points += _points(line)
-        return points
-
-
-def _points(line: str) -> Iterable[WrittenPoint]:
-    values = {match["name"]: float(match["value"]) for match in PAIR.finditer(line)}
-    steps = [int(values.pop(name)) for name in STEPS if name in values]
-    step = steps[0] if steps else None
-    return [WrittenPoint(name, value, step, "stdout") for name, value in values.items()]
-
-
-def environment(folder: Path) -> dict[str, str]:
-    return {}
+from tracking.written.point import WrittenPoint
 
 
 @dataclass
@@ -158,4 +105,5 @@ class Recording:
 
 def is_of(written: WrittenMetric, point: WrittenPoint) -> bool:
     """Whether the point gives a value of the metric."""
-    return written.point == point.name and written.source in (None, point.source)
+    has_source = written.source is None or point.comes_from(written.source)
+    return written.point == point.name and has_source

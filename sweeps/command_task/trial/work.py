@@ -10,7 +10,7 @@ from sweeps.command_task.definition import Definition
 from sweeps.command_task.template import filled
 from sweeps.command_task.trial.ends import timed_out, unless_failed, without_metric
 from sweeps.command_task.trial.output import Output
-from sweeps.command_task.trial.points import Recording, WrittenMetrics, WrittenPoint, environment
+from sweeps.command_task.trial.points import Recording
 from sweeps.command_task.trial.process import CommandProcess, Start
 from sweeps.command_task.trial.resuming import (
     Beginning,
@@ -23,6 +23,9 @@ from sweeps.command_task.trial.resuming import (
 from sweeps.command_task.values import group_variables, key_values, planned_steps, trial_values
 from sweeps.task import Trial
 from tracking.uri import shown_words
+from tracking.written.environment import environment
+from tracking.written.point import WrittenPoint
+from tracking.written.watch import WrittenMetrics
 
 LOOK_S = 0.5
 """Between two looks at what a command has written. Its end is seen at once."""
@@ -49,11 +52,12 @@ class CommandTrial:
         counts = definition.steps is None and definition.checkpoint is None
         self.recording = Recording(definition.metrics, trial, self.start_step, counts)
         self.checkpoints: CheckpointWatch | None = None
+        self.n_notices = 0
 
     def run(self) -> None:
         start = self._beginning()
         self.points = WrittenMetrics(self.out, self.output_path)
-        self._take_earlier(self.points.poll(), start)
+        self._take_earlier(self.points.earlier, start)
         if self.definition.checkpoint is not None and not self.trial.rank:
             self.checkpoints = CheckpointWatch(self.out, self.definition.checkpoint)
         self.output = Output(self.output_path)
@@ -61,8 +65,7 @@ class CommandTrial:
         values |= trial_values(self.trial, self.out, start.checkpoint)
         words = self.definition.template.arguments(values)
         self.trial.about({"command": shown_words(words)})
-        env = {**os.environ, "PYTHONUNBUFFERED": "1"}
-        env |= environment(self.out) | group_variables(self.trial)
+        env = {**os.environ, **environment(self.out), **group_variables(self.trial)}
         env |= {name: filled(text, values) for name, text in self.definition.env.items()}
         mark = f"{self.out}:{self.trial.rank}"
         grace = self.definition.grace
@@ -139,10 +142,17 @@ class CommandTrial:
             return
         complete = self.checkpoints.complete if self.checkpoints else None
         has_reported = self.recording.report(self.points.poll())
+        self._pass_on_notices()
         if complete is not None and has_reported:
             self._save(complete)
         if self.checkpoints is not None:
             self.checkpoints.look()
+
+    def _pass_on_notices(self) -> None:
+        """Say once what could not be read."""
+        for text in self.points.notices[self.n_notices :]:
+            self.trial.notice(text)
+        self.n_notices = len(self.points.notices)
 
     def _save(self, written: Written) -> None:
         """Note that this checkpoint belongs to the reports so far."""
