@@ -46,8 +46,9 @@ class Recording:
         """
         self.remember(points)
         by_step: dict[int, dict[str, float]] = {}
+        last = self.step
         for point in points:
-            step = self._step(point)
+            step = last = self._step(point, last)
             if step > self.start:
                 by_step.setdefault(step, {})[self._label(point)] = point.value
         began = self.step
@@ -81,13 +82,14 @@ class Recording:
         tabled = [written for written in self.metrics if written.metric.tabled]
         return [written for written in tabled if written.metric.name not in self.values]
 
-    def _step(self, point: WrittenPoint) -> int:
+    def _step(self, point: WrittenPoint, last: int) -> int:
+        """Its own step, or else the ``last`` one, or its number."""
         if point.step is not None:
             return point.step
         if not self.counts:
-            return self.step
+            return last
         self.numbers[point.name] += 1
-        return max(self.step, self.numbers[point.name])
+        return max(last, self.numbers[point.name])
 
     def _label(self, point: WrittenPoint) -> str:
         """The name in the journal: a metric's is its set and name, as for any task."""
