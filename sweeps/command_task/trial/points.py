@@ -1,8 +1,9 @@
 """The points that a command writes, and the journal and scores that they become."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sweeps.command_task.definition import WrittenMetric
@@ -16,16 +17,20 @@ class Recording:
 
     ``start`` is the step that the attempt goes on from, and ``step`` the last reported one.
     ``counts``: points without a step count 1, 2, 3 by name; otherwise they belong to the last step.
+    ``planned``: points of this step, the last one, are held until ``release``, since training is
+    over for the platform once it is reported.
     """
 
     metrics: Sequence[WrittenMetric]
     trial: Trial[Any]
     start: int
     counts: bool
+    planned: float = math.inf
     step: int = 0
     values: dict[str, float] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     numbers: Counter[str] = field(default_factory=Counter)
+    held: list[WrittenPoint] = field(default_factory=list)
     has_late: bool = False
 
     def __post_init__(self) -> None:
@@ -49,7 +54,9 @@ class Recording:
         last = self.step
         for point in points:
             step = last = self._step(point, last)
-            if step > self.start:
+            if step >= self.planned:
+                self.held.append(replace(point, step=step))
+            elif step > self.start:
                 by_step.setdefault(step, {})[self._label(point)] = point.value
         began = self.step
         for step in sorted(by_step):
@@ -59,6 +66,11 @@ class Recording:
             else:
                 self._note_late(step)
         return self.step > began
+
+    def release(self) -> None:
+        """Report what was held: the command has ended."""
+        self.planned = math.inf
+        self.report(self.held)
 
     def report_values(self, step: int) -> None:
         """Report the last values after this step, if nothing was reported so far."""
