@@ -179,6 +179,7 @@ class CommandTrial:
 
         Raises CommandError for a metric without a value.
         """
+        self.recording.release()
         if stopped:
             if self.checkpoints is not None and (last := self.checkpoints.end()):
                 self._save(last)
