@@ -27,7 +27,7 @@ def probed_command(typed: Sequence[str], here: Path, out: Path) -> ProbedCommand
     """As ``init`` would make a task of it: a flag for the output folder gets ``out``."""
     task = command_task(typed[0], here) if len(typed) == 1 else None
     if task is not None:
-        return command_of_task(task, here, trial_values(out))
+        return command_of_task(task, trial_values(out))
     names = [name for word in typed for name in placeholders(word)]
     if names:
         _refuse_other(names)
@@ -49,7 +49,7 @@ def _refuse_other(names: Sequence[str]) -> None:
             raise RefusedError([Problem("COMMAND", fault, "type its value, or the task's name")])
 
 
-def command_of_task(task: CommandTask, here: Path, of_trial: Mapping[str, Value]) -> ProbedCommand:
+def command_of_task(task: CommandTask, of_trial: Mapping[str, Value]) -> ProbedCommand:
     """The command with base's values."""
     definition = task.definition
     assert definition is not None

@@ -11,22 +11,42 @@ from sweeps.problems import Problem, RefusedError
 from sweeps.verbs.command import Json, guarded
 
 SECONDS = 60.0
+RESUME_SECONDS = 3600.0
 Words = Annotated[
     list[str] | None,
     typer.Argument(metavar="-- COMMAND …", help="The training command, as you would type it."),
 ]
 Seconds = Annotated[
-    float, typer.Option("--seconds", metavar="S", help="How long it may run, then it is ended.")
+    float | None,
+    typer.Option(
+        "--seconds", metavar="S", help="How long it may run (60), and each run of --resume (3600)."
+    ),
+]
+Resume = Annotated[
+    bool,
+    typer.Option(
+        "--resume",
+        help="Run a task's command whole, and again with a kill half-way, and compare the metrics.",
+    ),
 ]
 
 
 @guarded
-def probe(command: Words = None, seconds: Seconds = SECONDS, as_json: Json = False) -> int:
+def probe(
+    command: Words = None, seconds: Seconds = None, resume: Resume = False, as_json: Json = False
+) -> int:
     """Run a command for a while, and list the metrics that it writes, ready to paste.
 
     It runs in a fresh folder that links to your files, and is ended gently with all that it has
-    started. Nothing is kept.
+    started. `allelse probe NAME` runs the command of a task, and `allelse probe --resume NAME`
+    checks that it resumes equally.
     """
+    if resume:
+        return _probe_resume(command or [], seconds or RESUME_SECONDS, as_json)
+    return _probe_metrics(command or [], SECONDS if seconds is None else seconds, as_json)
+
+
+def _probe_metrics(command: Sequence[str], seconds: float, as_json: bool) -> int:
     from sweeps.verbs.probe.listing import listed_metrics
     from sweeps.verbs.probe.pasted import pasted
     from sweeps.verbs.probe.request import probed_command
@@ -34,7 +54,7 @@ def probe(command: Words = None, seconds: Seconds = SECONDS, as_json: Json = Fal
     from sweeps.verbs.probe.shown import show
 
     here = Path.cwd()
-    words = _checked(command or [], seconds)
+    words = _checked(command, seconds)
     with fresh_place(here) as place:
         request = probed_command(words, here, place.out)
         if not as_json:
@@ -47,6 +67,36 @@ def probe(command: Words = None, seconds: Seconds = SECONDS, as_json: Json = Fal
         show(words, ran, metrics, here)
     has_failed = bool(ran.code) and not ran.was_ended
     return 1 if has_failed or not pasted(metrics) else 0
+
+
+def _probe_resume(names: Sequence[str], seconds: float, as_json: bool) -> int:
+    from sweeps.command_task.lookup import command_names, command_task
+    from sweeps.verbs.probe.resume import NotComparableError, compare_resumed
+    from sweeps.verbs.probe.resume_shown import as_json as resumption_json
+    from sweeps.verbs.probe.resume_shown import show_fault, show_resumption
+
+    here = Path.cwd()
+    task = command_task(names[0], here) if len(names) == 1 else None
+    if task is None:
+        known = command_names(here)
+        fault = f"is {' '.join(names)}" if names else "is missing"
+        allowed = f"must be the name of a command's task: {', '.join(known) or 'there is none yet'}"
+        raise RefusedError([Problem("NAME", fault, allowed)])
+    if not as_json:
+        ERR.print("Running it whole, then with a kill half-way …", style="dim")
+    try:
+        resumption = compare_resumed(task, here, seconds)
+    except NotComparableError as error:
+        if as_json:
+            print_json({"task": task.name, "is_equal": None, "fault": str(error)})
+        else:
+            show_fault(task.name, error)
+        return 1
+    if as_json:
+        print_json(resumption_json(task.name, resumption))
+    else:
+        show_resumption(task.name, resumption)
+    return 0 if resumption.is_equal else 1
 
 
 def _checked(words: Sequence[str], seconds: float) -> list[str]:
