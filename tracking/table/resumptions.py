@@ -9,19 +9,18 @@ from pathlib import Path
 
 from tracking.code import CODE_FOLDER, code_folders
 from tracking.files import DamagedFileError, read_object, to_json, unless_damaged, write_atomic
+from tracking.provenance import RESUMED_FROM
 from tracking.study import Study, StudyTrial
 from tracking.words import listed, plural
 
 CHECKS = ".resumes"
 """Beside the studies: a file for each command that was checked."""
 FORM = {"task": str, "is_equal": bool, "first": str, "files": {...: str}}
-RESUMED_FROM = "resumed_from"
-"""What a command's trial tells of its last attempt: the checkpoint that it went on from."""
 
 
 @dataclass(frozen=True)
 class ResumeCheck:
-    """``first``: what differs first, such as "loss at step 21"; "" if nothing does. ``files``: the
+    """``first``: such as "loss differs at step 21"; "" if nothing differs. ``files``: the
     SHA-256 of the command's definition and scripts, by path. It holds for these alone."""
 
     task: str
@@ -53,10 +52,10 @@ def resumed_lines(study: Study, rows: Iterable[str]) -> Iterator[str]:
         parts.append(f"{row} ({plural('seed', len(seeds))} {numbers})")
     check = _check_of(study) if parts else None
     if parts and check is None:
-        advice = f"`allelse probe --resume {study.card.name}` checks whether it trains equally"
+        advice = f"`allelse probe --resume {study.task.name}` checks whether it trains equally"
         yield f"Resumed after an interruption, and {advice}: {listed(parts)}."
     elif check is not None and not check.is_equal:
-        found = f"the command does not resume equally ({check.first} differs)"
+        found = f"the command does not resume equally ({check.first})"
         yield f"Resumed after an interruption, although {found}: {listed(parts)}."
 
 
@@ -67,7 +66,7 @@ def _was_resumed(study: Study, trial: StudyTrial) -> bool:
 
 def _check_of(study: Study) -> ResumeCheck | None:
     """The check of the study's command; None if there is none, or if it was of other files."""
-    path = _path(study.folder.parent, study.card.name)
+    path = _path(study.folder.parent, study.task.name)
     content = unless_damaged(partial(read_object, path, FORM), None)
     if content is None:
         return None

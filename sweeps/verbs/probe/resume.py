@@ -9,7 +9,7 @@ from sweeps.command_task.command_task import CommandTask
 from sweeps.command_task.definition import Definition
 from sweeps.command_task.trial.resuming import Written, newest
 from sweeps.problems import Problem, RefusedError
-from sweeps.verbs.probe.request import command_of_task, trial_values
+from sweeps.verbs.probe.request import command_of_task, trial_values, with_steps
 from sweeps.verbs.probe.run import Place, Ran, fresh_place, refuse_unless_started, run, started
 from tracking.observed.columns import words_of
 from tracking.written.point import WrittenPoint
@@ -55,6 +55,13 @@ class Resumption:
     def is_equal(self) -> bool:
         return self.compared > 0 and not self.differences
 
+    @property
+    def first(self) -> str:
+        """Such as "loss differs at step 21"; "" if nothing differs."""
+        if not self.differences:
+            return ""
+        return f"{self.differences[0].name} differs at step {self.differences[0].step}"
+
 
 class NotComparableError(Exception):
     """The runs did not get as far as to compare them. The message says why, and what helps."""
@@ -64,17 +71,21 @@ class NotComparableError(Exception):
         self.lines = ran.lines if ran is not None and ran.code else ()
 
 
-def compare_resumed(task: CommandTask, here: Path, seconds: float) -> Resumption:
-    """Run the task's command whole, and once more with a kill. Raises RefusedError for a command
-    that can't resume, and NotComparableError."""
+def compare_resumed(task: CommandTask, here: Path, seconds: float, steps: int | None) -> Resumption:
+    """Run the task's command whole, and once more with a kill. ``steps``: instead of base's.
+
+    Raises RefusedError for a command that can't resume, and NotComparableError.
+    """
     definition = _resumable(task)
+    if steps is not None:
+        task = with_steps(task, steps)
     with fresh_place(here) as place:
         whole = _run(task, place, None, seconds)
-    steps = [point.step for point in whole.points if point.step is not None]
-    if not steps:
+    last_step = _last_step(whole.points)
+    if last_step < 0:
         raise NotComparableError("its metrics name no steps, so the runs can't be compared by step")
     with fresh_place(here) as place:
-        before, checkpoint = _killed(task, definition, place, max(steps) // 2, seconds)
+        before, checkpoint = _killed(task, definition, place, last_step // 2, seconds)
         path = place.out / checkpoint.path
         resumed = _run(task, place, path, seconds)
     return resumption(whole.points, before, resumed.points, checkpoint.path)

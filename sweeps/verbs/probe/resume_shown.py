@@ -33,7 +33,10 @@ def show_resumption(name: str, resumption: Resumption) -> None:
         OUT.print()
         for line in REASONS:
             OUT.print(line, style="dim")
-        OUT.print("The table notes which rows have trials that were resumed.", style="dim")
+        OUT.print(
+            "Until you mend it, a note below the table names the rows with resumed trials.",
+            style="dim",
+        )
     next_command(f"allelse plan task={name}")
 
 
@@ -71,10 +74,8 @@ def _verdict(resumption: Resumption) -> Iterator[str]:
     elif not resumption.compared:
         yield "No value after the resume could be compared."
     else:
-        first = resumption.differences[0]
         yield (
-            f"It does not resume equally: {first.name} differs from step {first.step} on "
-            f"({values} compared)."
+            f"It does not resume equally. First, {resumption.first} ({values} compared)."
         )
 
 

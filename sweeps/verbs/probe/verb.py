@@ -2,13 +2,16 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sweeps.console import ERR, print_json
 from sweeps.problems import Problem, RefusedError
 from sweeps.verbs.command import Json, guarded
+
+if TYPE_CHECKING:
+    from sweeps.verbs.probe.resume import Resumption
 
 SECONDS = 60.0
 RESUME_SECONDS = 3600.0
@@ -22,6 +25,10 @@ Seconds = Annotated[
         "--seconds", metavar="S", help="How long it may run (60), and each run of --resume (3600)."
     ),
 ]
+Steps = Annotated[
+    int | None,
+    typer.Option("--steps", metavar="N", help="With --resume: train for N steps instead."),
+]
 Resume = Annotated[
     bool,
     typer.Option(
@@ -33,7 +40,11 @@ Resume = Annotated[
 
 @guarded
 def probe(
-    command: Words = None, seconds: Seconds = None, resume: Resume = False, as_json: Json = False
+    command: Words = None,
+    seconds: Seconds = None,
+    resume: Resume = False,
+    steps: Steps = None,
+    as_json: Json = False,
 ) -> int:
     """Run a command for a while, and list the metrics that it writes, ready to paste.
 
@@ -42,7 +53,7 @@ def probe(
     checks that it resumes equally.
     """
     if resume:
-        return _probe_resume(command or [], seconds or RESUME_SECONDS, as_json)
+        return _probe_resume(command or [], seconds or RESUME_SECONDS, steps, as_json)
     return _probe_metrics(command or [], SECONDS if seconds is None else seconds, as_json)
 
 
@@ -69,12 +80,14 @@ def _probe_metrics(command: Sequence[str], seconds: float, as_json: bool) -> int
     return 1 if has_failed or not pasted(metrics) else 0
 
 
-def _probe_resume(names: Sequence[str], seconds: float, as_json: bool) -> int:
+def _probe_resume(names: Sequence[str], seconds: float, steps: int | None, as_json: bool) -> int:
     from sweeps.command_task.lookup import command_names, command_task
     from sweeps.verbs.probe.resume import NotComparableError, compare_resumed
     from sweeps.verbs.probe.resume_shown import as_json as resumption_json
     from sweeps.verbs.probe.resume_shown import show_fault, show_resumption
 
+    if steps is not None and not steps > 1:
+        raise RefusedError([Problem("--steps", f"is {steps}", "must be more than 1")])
     here = Path.cwd()
     task = command_task(names[0], here) if len(names) == 1 else None
     if task is None:
@@ -85,18 +98,32 @@ def _probe_resume(names: Sequence[str], seconds: float, as_json: bool) -> int:
     if not as_json:
         ERR.print("Running it whole, then with a kill half-way …", style="dim")
     try:
-        resumption = compare_resumed(task, here, seconds)
+        resumption = compare_resumed(task, here, seconds, steps)
     except NotComparableError as error:
         if as_json:
             print_json({"task": task.name, "is_equal": None, "fault": str(error)})
         else:
             show_fault(task.name, error)
         return 1
+    _keep(resumption, task.name, here)
     if as_json:
         print_json(resumption_json(task.name, resumption))
     else:
         show_resumption(task.name, resumption)
     return 0 if resumption.is_equal else 1
+
+
+def _keep(resumption: "Resumption", name: str, here: Path) -> None:
+    """Beside the studies, whose tables note it."""
+    from sweeps.command_task.code import command_files
+    from sweeps.planning.studies.named_study import settings_to_read
+    from tracking.table.resumptions import ResumeCheck, digests, keep_check
+
+    if not resumption.compared:
+        return
+    runs = Path(settings_to_read(None).paths.runs)
+    files = digests(command_files(name, here))
+    keep_check(runs, ResumeCheck(name, resumption.is_equal, resumption.first, files))
 
 
 def _checked(words: Sequence[str], seconds: float) -> list[str]:
