@@ -55,8 +55,8 @@ def resumed_lines(study: Study, rows: Iterable[str]) -> Iterator[str]:
         advice = f"`allelse probe --resume {study.task.name}` checks whether it trains equally"
         yield f"Resumed after an interruption, and {advice}: {listed(parts)}."
     elif check is not None and not check.is_equal:
-        found = f"the command does not resume equally ({check.first})"
-        yield f"Resumed after an interruption, although {found}: {listed(parts)}."
+        finding = f"the command does not resume equally ({check.first})"
+        yield f"Resumed after an interruption, although {finding}: {listed(parts)}."
 
 
 def _was_resumed(study: Study, trial: StudyTrial) -> bool:

@@ -10,7 +10,14 @@ from sweeps.command_task.definition import Definition
 from sweeps.command_task.trial.resuming import Written, newest
 from sweeps.problems import Problem, RefusedError
 from sweeps.verbs.probe.request import command_of_task, trial_values, with_steps
-from sweeps.verbs.probe.run import Place, Ran, fresh_place, refuse_unless_started, run, started
+from sweeps.verbs.probe.run import (
+    Ran,
+    Workspace,
+    fresh_workspace,
+    refuse_unless_started,
+    run,
+    started,
+)
 from tracking.observed.columns import words_of
 from tracking.written.point import WrittenPoint
 from tracking.written.watch import WrittenMetrics
@@ -79,16 +86,16 @@ def compare_resumed(task: CommandTask, here: Path, seconds: float, steps: int | 
     definition = _resumable(task)
     if steps is not None:
         task = with_steps(task, steps)
-    with fresh_place(here) as place:
-        whole = _run(task, place, None, seconds)
-    last_step = _last_step(whole.points)
+    with fresh_workspace(here) as workspace:
+        undisturbed = _run(task, workspace, None, seconds)
+    last_step = _last_step(undisturbed.points)
     if last_step < 0:
         raise NotComparableError("its metrics name no steps, so the runs can't be compared by step")
-    with fresh_place(here) as place:
-        before, checkpoint = _killed(task, definition, place, last_step // 2, seconds)
-        path = place.out / checkpoint.path
-        resumed = _run(task, place, path, seconds)
-    return resumption(whole.points, before, resumed.points, checkpoint.path)
+    with fresh_workspace(here) as workspace:
+        until_kill, checkpoint = _killed(task, definition, workspace, last_step // 2, seconds)
+        path = workspace.out / checkpoint.path
+        resumed = _run(task, workspace, path, seconds)
+    return resumption(undisturbed.points, until_kill, resumed.points, checkpoint.path)
 
 
 def _resumable(task: CommandTask) -> Definition:
@@ -101,32 +108,32 @@ def _resumable(task: CommandTask) -> Definition:
     return definition
 
 
-def _run(task: CommandTask, place: Place, checkpoint: Path | None, seconds: float) -> Ran:
+def _run(task: CommandTask, workspace: Workspace, checkpoint: Path | None, seconds: float) -> Ran:
     """To its end. Raises NotComparableError if it fails or takes too long."""
-    command = command_of_task(task, trial_values(place.out, checkpoint))
-    ran = run(command.words, command.env, place, seconds)
-    what = "resumed run" if checkpoint else "whole run"
+    command = command_of_task(task, trial_values(workspace.out, checkpoint))
+    ran = run(command.words, command.env, workspace, seconds)
+    run_name = "resumed run" if checkpoint else "whole run"
     if ran.was_ended:
-        fault = f"the {what} took longer than {seconds:g} s; give it more: --seconds"
+        fault = f"the {run_name} took longer than {seconds:g} s; give it more: --seconds"
         raise NotComparableError(fault)
     if ran.code:
-        raise NotComparableError(f"the {what} failed with code {ran.code}", ran)
+        raise NotComparableError(f"the {run_name} failed with code {ran.code}", ran)
     return ran
 
 
 def _killed(
-    task: CommandTask, definition: Definition, place: Place, half: int, seconds: float
+    task: CommandTask, definition: Definition, workspace: Workspace, half: int, seconds: float
 ) -> tuple[list[WrittenPoint], Written]:
     """The points until SIGKILL, behind step ``half``, and the checkpoint to go on from."""
-    command = command_of_task(task, trial_values(place.out))
-    metrics = WrittenMetrics(place.out, place.output)
+    command = command_of_task(task, trial_values(workspace.out))
+    metrics = WrittenMetrics(workspace.out, workspace.output)
     points: list[WrittenPoint] = []
     earlier: Written | None = None
-    with started(command.words, command.env, place) as process:
+    with started(command.words, command.env, workspace) as process:
         while not process.has_ended:
             process.wait(LOOK_S)
             points += metrics.poll()
-            checkpoint = newest(place.out, str(definition.checkpoint))
+            checkpoint = newest(workspace.out, str(definition.checkpoint))
             is_complete = checkpoint is not None and checkpoint == earlier
             earlier = checkpoint
             if is_complete and checkpoint and _last_step(points) >= half:
@@ -147,14 +154,14 @@ def _last_step(points: Iterable[WrittenPoint]) -> int:
 
 
 def resumption(
-    whole: Sequence[WrittenPoint],
-    before: Sequence[WrittenPoint],
+    undisturbed: Sequence[WrittenPoint],
+    until_kill: Sequence[WrittenPoint],
     resumed: Sequence[WrittenPoint],
     checkpoint: str,
 ) -> Resumption:
-    """The comparison. ``before`` and ``resumed``: the points until the kill and after it."""
-    whole_values = _values(whole)
-    earlier = _values(before)
+    """The comparison. ``until_kill`` and ``resumed``: the points until the kill and after it."""
+    whole_values = _values(undisturbed)
+    earlier = _values(until_kill)
     later = _values(resumed)
     unsteady = list(_differences(whole_values, earlier))
     unsteady_origins = {(difference.name, difference.source) for difference in unsteady}
@@ -162,8 +169,8 @@ def resumption(
     ends = _ends(whole_values, {**earlier, **later})
     differences = [*_differences(whole_values, steady), *_missing_ends(ends, unsteady_origins)]
     return Resumption(
-        steps=_last_step(whole),
-        killed_at=_last_step(before),
+        steps=_last_step(undisturbed),
+        killed_at=_last_step(until_kill),
         checkpoint=checkpoint,
         compared=len(steady.keys() & whole_values.keys()),
         metrics=len({origin for origin, _ in steady.keys() & whole_values.keys()}),
@@ -181,28 +188,28 @@ def _values(points: Iterable[WrittenPoint]) -> dict[tuple[Origin, int], float]:
     }
 
 
-def _differences(whole: Values, other: Values) -> Iterator[Difference]:
+def _differences(first: Values, second: Values) -> Iterator[Difference]:
     """The first one of each metric, at steps that both have."""
     different: set[Origin] = set()
-    for key in sorted(other.keys() & whole.keys(), key=lambda key: key[1]):
+    for key in sorted(second.keys() & first.keys(), key=lambda key: key[1]):
         origin, step = key
-        if origin not in different and not _is_same(whole[key], other[key]):
+        if origin not in different and not _is_same(first[key], second[key]):
             different.add(origin)
-            yield Difference(*origin, step, whole[key], other[key])
+            yield Difference(*origin, step, first[key], second[key])
 
 
-def _is_same(value: float, other: float) -> bool:
-    return value == other or (math.isnan(value) and math.isnan(other))
+def _is_same(value: float, repeated: float) -> bool:
+    return value == repeated or (math.isnan(value) and math.isnan(repeated))
 
 
-def _ends(whole: Values, interrupted: Values) -> Iterator[Difference]:
+def _ends(undisturbed: Values, interrupted: Values) -> Iterator[Difference]:
     """The last step of each metric that the interrupted run never wrote."""
     last_steps: dict[Origin, int] = {}
-    for origin, step in whole:
+    for origin, step in undisturbed:
         last_steps[origin] = max(step, last_steps.get(origin, step))
     for origin, step in last_steps.items():
         if (origin, step) not in interrupted:
-            yield Difference(*origin, step, whole[origin, step], None)
+            yield Difference(*origin, step, undisturbed[origin, step], None)
 
 
 def _missing_ends(ends: Iterable[Difference], unsteady: set[Origin]) -> Iterator[Difference]:

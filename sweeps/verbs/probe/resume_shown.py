@@ -74,9 +74,7 @@ def _verdict(resumption: Resumption) -> Iterator[str]:
     elif not resumption.compared:
         yield "No value after the resume could be compared."
     else:
-        yield (
-            f"It does not resume equally. First, {resumption.first} ({values} compared)."
-        )
+        yield (f"It does not resume equally. First, {resumption.first} ({values} compared).")
 
 
 def _table(differences: Sequence[Difference]) -> Table:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 
+from sweeps.command_task.programs import search_path
 from sweeps.command_task.trial.process import CommandProcess, Start
 from sweeps.problems import Problem, RefusedError
 from tracking.written.environment import environment
@@ -28,7 +29,7 @@ OUTPUT_FOLDERS = {
 
 
 @dataclass(frozen=True)
-class Place:
+class Workspace:
     """A fresh folder: ``out`` is the command's {out}. It runs in ``work``, which links to the
     user's files. ``output`` takes what it prints."""
 
@@ -58,13 +59,13 @@ class Ran:
 class Watch:
     """The two folders that a command may write to."""
 
-    place: Place
+    workspace: Workspace
     points: list[WrittenPoint] = field(default_factory=list)
     loose_points: list[WrittenPoint] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.metrics = WrittenMetrics(self.place.out, self.place.output)
-        self._loose_metrics = WrittenMetrics(self.place.work, self.place.work / "stdout")
+        self.metrics = WrittenMetrics(self.workspace.out, self.workspace.output)
+        self._loose_metrics = WrittenMetrics(self.workspace.work, self.workspace.work / "stdout")
 
     def look(self) -> None:
         self.points += self.metrics.poll()
@@ -72,41 +73,41 @@ class Watch:
 
 
 @contextmanager
-def fresh_place(here: Path) -> Iterator[Place]:
+def fresh_workspace(here: Path) -> Iterator[Workspace]:
     """Removed at the end, with all that was written there."""
     folder = Path(tempfile.mkdtemp(prefix="allelse-probe-")).resolve()
-    place = Place(folder / "out", folder / "work", folder / "stdout")
+    workspace = Workspace(folder / "out", folder / "work", folder / "stdout")
     try:
-        place.out.mkdir()
-        place.work.mkdir()
-        place.output.touch()
+        workspace.out.mkdir()
+        workspace.work.mkdir()
+        workspace.output.touch()
         for entry in here.iterdir():
             is_hidden_folder = entry.name.startswith(".") and entry.is_dir()
             if not is_hidden_folder and entry.name not in OUTPUT_FOLDERS:
-                (place.work / entry.name).symlink_to(entry.absolute())
-        yield place
+                (workspace.work / entry.name).symlink_to(entry.absolute())
+        yield workspace
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def started(words: Sequence[str], env: Mapping[str, str], place: Place) -> CommandProcess:
+def started(words: Sequence[str], env: Mapping[str, str], workspace: Workspace) -> CommandProcess:
     """The command's process. Raises RefusedError if there is no such program."""
-    variables = {**os.environ, **environment(place.out), **env}
-    start = Start(words, variables, place.output, GRACE_S, str(place.out))
-    with chdir(place.work):
+    variables = {**os.environ, "PATH": search_path(), **environment(workspace.out), **env}
+    start = Start(words, variables, workspace.output, GRACE_S, str(workspace.out))
+    with chdir(workspace.work):
         return CommandProcess(start)
 
 
-def run(words: Sequence[str], env: Mapping[str, str], place: Place, seconds: float) -> Ran:
+def run(words: Sequence[str], env: Mapping[str, str], workspace: Workspace, seconds: float) -> Ran:
     """Run the command until it ends, or for so long. Then it is ended gently, and all that it has
     started.
 
     Raises RefusedError if it can't be started.
     """
-    watch = Watch(place)
+    watch = Watch(workspace)
     begin = monotonic()
     was_ended = False
-    with started(words, env, place) as process:
+    with started(words, env, workspace) as process:
         while not process.has_ended:
             process.wait(LOOK_S)
             watch.look()
@@ -124,8 +125,8 @@ def run(words: Sequence[str], env: Mapping[str, str], place: Place, seconds: flo
         watch.points,
         watch.loose_points,
         watch.metrics.notices,
-        _lines(place.output),
-        [*_files(place.out), *_files(place.work)],
+        _lines(workspace.output),
+        [*_files(workspace.out), *_files(workspace.work)],
     )
 
 

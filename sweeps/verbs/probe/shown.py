@@ -57,8 +57,8 @@ def ending(words: Sequence[str], ran: Ran) -> str:
     if ran.was_ended:
         return f"{command} ran for {duration} and was then ended."
     if ran.code:
-        how = f"with code {ran.code}" if ran.code > 0 else f"by signal {-ran.code}"
-        return f"{command} failed after {duration}, {how}. Its last lines:"
+        end = f"with code {ran.code}" if ran.code > 0 else f"by signal {-ran.code}"
+        return f"{command} failed after {duration}, {end}. Its last lines:"
     return f"{command} ended after {duration}."
 
 
@@ -72,10 +72,10 @@ def _table(metrics: Sequence[ListedMetric]) -> Table:
     table.add_column("better")
     for metric in metrics:
         style = "bold" if metric.is_result else "dim"
-        place = " (current folder)" if metric.is_loose else ""
+        remark = " (current folder)" if metric.is_loose else ""
         table.add_row(
             f"[{style}]{escape(metric.name)}[/]",
-            f"{escape(metric.source)}{place}",
+            f"{escape(metric.source)}{remark}",
             str(metric.points),
             f"{metric.last:.6g}",
             _steps(metric),
@@ -131,8 +131,8 @@ def _show_lines(lines: Sequence[str]) -> None:
 
 def _show_nothing(ran: Ran) -> None:
     OUT.print("\n[bold]No metric was found.[/] Looked for:")
-    for place, forms in SOUGHT:
-        OUT.print(Text(f"  {place}: {forms}"), soft_wrap=True)
+    for origin, forms in SOUGHT:
+        OUT.print(Text(f"  {origin}: {forms}"), soft_wrap=True)
     written = len(ran.files)
     OUT.print(f"It wrote {written} {plural('file', written)}{_names(ran.files)}", soft_wrap=True)
     if ran.lines and not ran.code:
@@ -148,7 +148,7 @@ def _show_nothing(ran: Ran) -> None:
 
 
 def _names(files: Sequence[str]) -> str:
-    shown = ", ".join(files[:MOST_FILES])
-    more = len(files) - MOST_FILES
-    end = f" and {more} more" if more > 0 else ""
-    return f": {shown}{end}." if files else "."
+    visible = ", ".join(files[:MOST_FILES])
+    surplus = len(files) - MOST_FILES
+    end = f" and {surplus} more" if surplus > 0 else ""
+    return f": {visible}{end}." if files else "."

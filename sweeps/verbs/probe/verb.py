@@ -61,16 +61,16 @@ def _probe_metrics(command: Sequence[str], seconds: float, as_json: bool) -> int
     from sweeps.verbs.probe.listing import listed_metrics
     from sweeps.verbs.probe.pasted import pasted
     from sweeps.verbs.probe.request import probed_command
-    from sweeps.verbs.probe.run import fresh_place, run
+    from sweeps.verbs.probe.run import fresh_workspace, run
     from sweeps.verbs.probe.shown import show
 
     here = Path.cwd()
     words = _checked(command, seconds)
-    with fresh_place(here) as place:
-        request = probed_command(words, here, place.out)
+    with fresh_workspace(here) as workspace:
+        request = probed_command(words, here, workspace.out)
         if not as_json:
             ERR.print(f"Running for up to {seconds:g} s …", style="dim")
-        ran = run(request.words, request.env, place, seconds)
+        ran = run(request.words, request.env, workspace, seconds)
     metrics = listed_metrics(ran.points, ran.loose_points)
     if as_json:
         print_json(_json(words, ran, metrics, pasted(metrics)))
@@ -91,9 +91,11 @@ def _probe_resume(names: Sequence[str], seconds: float, steps: int | None, as_js
     here = Path.cwd()
     task = command_task(names[0], here) if len(names) == 1 else None
     if task is None:
-        known = command_names(here)
+        names_here = command_names(here)
         fault = f"is {' '.join(names)}" if names else "is missing"
-        allowed = f"must be the name of a command's task: {', '.join(known) or 'there is none yet'}"
+        allowed = (
+            f"must be the name of a command's task: {', '.join(names_here) or 'there is none yet'}"
+        )
         raise RefusedError([Problem("NAME", fault, allowed)])
     if not as_json:
         ERR.print("Running it whole, then with a kill half-way …", style="dim")
