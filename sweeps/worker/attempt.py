@@ -390,8 +390,11 @@ class Attempt:
             )
 
     def _train_until(self, step: int) -> None:
-        """Training goes on, perhaps after an evaluation, or ends with this step."""
+        """Training goes on, perhaps after an evaluation, or ends with this step.
+
+        It may go on beyond the planned steps, of which a task may name none.
+        """
         if step > self._last:
             self._time.go_on()
-        if step >= self.steps:
+        if step == self.steps:
             self._time.pause()
