@@ -146,7 +146,8 @@ def compose(verb: str, parsed: dict[str, Any], task: TaskSource) -> None:
         folder = "conf/task/" if parsed["command_words"] else ""
         assert Path(f"{folder}{parsed['name']}.{suffix}").exists()
     elif verb in task_verbs(task):
-        assert read_request(verb, parsed["arguments"], task).names
+        texts = ["SENTENCE"] if verb == "attention" else []
+        assert read_request(verb, parsed["arguments"], task, texts=texts).names
     else:
         _, typed = names_and_overrides(parsed.get("arguments") or overrides)
         compose_settings(typed)  # refuses what is no setting
