@@ -150,20 +150,11 @@ def find(
 ) -> StudyFindings:
     """Everything for all rows of the study, even if a table shows fewer. With ``reports_of``, also
     the best reports."""
-    trained = [row for row in rows if not row.shares_weights]
-    families: dict[str, Family] = {}
-    scoring: dict[str, tuple[Family, ...]] = {}
     published = dict[str, dict[str, float | None]]()
     for metric in study.task.tabled:
-        family = _family(study, trained, reference, metric, study.paired)
-        if family is not None:
-            families[metric.name] = family
-        scoring[metric.name] = _scoring_families(study, rows, metric)
         published[metric.name] = {row.row: row.published[metric.name] for row in rows}
-    return StudyFindings(
-        reference,
-        families,
-        scoring,
+    return replace(
+        tested(study, rows, reference),
         unlike=unlike(study),
         best=_best_reports(study, reports_of) if reports_of else {},
         best_of=reports_of,
@@ -172,8 +163,24 @@ def find(
     )
 
 
+def tested(
+    study: Study, rows: Sequence[TableRow], reference: str, tables: int = 1
+) -> StudyFindings:
+    """Only the tests over seeds. If several ``tables`` of these rows are read together, such as one
+    per bucket of samples, each is tested at a level that holds for all (Bonferroni)."""
+    trained = [row for row in rows if not row.shares_weights]
+    families: dict[str, Family] = {}
+    scoring: dict[str, tuple[Family, ...]] = {}
+    for metric in study.task.tabled:
+        family = _family(study, trained, reference, metric, study.paired, tables)
+        if family is not None:
+            families[metric.name] = family
+        scoring[metric.name] = _scoring_families(study, rows, metric, tables)
+    return StudyFindings(reference, families, scoring)
+
+
 def _scoring_families(
-    study: Study, rows: Sequence[TableRow], metric: Metric
+    study: Study, rows: Sequence[TableRow], metric: Metric, tables: int
 ) -> tuple["Family", ...]:
     """Of the rows that share weights with their reference, one family per reference."""
     families = []
@@ -183,14 +190,19 @@ def _scoring_families(
             shares_its_weights = row.shares_weights and row.reference == reference
             if row.row == reference or shares_its_weights:
                 members.append(row)
-        family = _family(study, members, reference, metric, paired=True)
+        family = _family(study, members, reference, metric, True, tables)
         if family is not None:
             families.append(family)
     return tuple(families)
 
 
 def _family(
-    study: Study, rows: Sequence[TableRow], reference: str, metric: Metric, paired: bool
+    study: Study,
+    rows: Sequence[TableRow],
+    reference: str,
+    metric: Metric,
+    paired: bool,
+    tables: int,
 ) -> "Family | None":
     """Over seeds, of the rows whose scores can be compared with those of the reference."""
     # SciPy takes a third of a second to import, and a plan does not need it.
@@ -213,8 +225,10 @@ def _family(
     seconds = {row.row: row.seconds for row in rows}
     margin = study.margins.get(metric.name)
     test_family = paired_family if paired else family
-    tested = test_family(metric, values, reference, diverged, seconds, margin)
-    return replace(tested, rows=tested.rows | reasons) if tested else None
+    family_tests = test_family(metric, values, reference, diverged, seconds, margin, tables)
+    if family_tests is None:
+        return None
+    return replace(family_tests, rows=family_tests.rows | reasons)
 
 
 def _why_left_out(row: TableRow, metric: Metric) -> str:
