@@ -2,7 +2,6 @@
 out."""
 
 from collections import Counter
-from collections.abc import Iterator
 from itertools import chain
 
 from tracking.buckets.bucket_scores import BucketScores

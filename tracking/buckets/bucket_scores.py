@@ -8,17 +8,16 @@ counts on disk. So each bucket has a table like the study's own, with the same t
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from tracking.buckets.bucket import Bucket, buckets
-from tracking.buckets.quantity import Quantity, UngroupedError, quantity, values
+from tracking.buckets.quantity import Quantity, Sample, UngroupedError, quantity, values
 from tracking.card import Metric
 from tracking.files import unless_damaged
 from tracking.statistics.means import deviation, metric_mean, minus
-from tracking.statistics.samples import Floats, evaluated, scores
-from tracking.statistics.study_findings import tested
+from tracking.statistics.samples import Floats, Statistics, evaluated, scores
+from tracking.statistics.study_findings import over_seeds
 from tracking.statistics.table_rows import TableRow
 from tracking.statistics.table_rows import table as table_of
 from tracking.study import Study, StudyTrial
@@ -68,7 +67,7 @@ def bucket_scores(table: StudyTable, name: str, cuts: Sequence[float] = ()) -> B
     """The tabled metrics of the study by the quantity of this name. Raises UngroupedError."""
     metrics, left_out = _counted_metrics(table)
     study = replace(table.study, task=replace(table.card, metrics=metrics), margins={})
-    samples = _first_samples(study, metrics[0].set)
+    samples = _first_samples(study, metrics[0].set, table.findings.reference)
     grouped = quantity(name, table.card, samples)
     parts = buckets(grouped, cuts)
     reading = _Reading(study, grouped, parts)
@@ -104,22 +103,23 @@ def _counted_metrics(table: StudyTable) -> tuple[tuple[Metric, ...], list[str]]:
     return shown, left_out
 
 
-def _first_samples(study: Study, set_name: str) -> Sequence[Mapping[str, Any]]:
-    """Those of the first trial that has some. Raises UngroupedError."""
-    for trial in study.trials:
-        samples = _samples(study, trial, set_name)
-        if samples:
-            return samples
+def _first_samples(study: Study, set_name: str, reference: str) -> Sequence[Sample]:
+    """Those of the first finished trial that has some, if possible of the reference. Raises
+    UngroupedError."""
+    counted = [standing.trial for standing in study.standings() if standing.counted is not None]
+    counted.sort(key=lambda trial: trial.row != reference)
+    for trial in counted:
+        statistics = _statistics(study, trial, set_name)
+        if statistics is not None and statistics[1]:
+            return statistics[1]
     noun = study.task.sample
     fault = f"needs counts of the {noun}s, but no trial of {study.name} has any on {set_name}"
     raise UngroupedError(fault, "a trial keeps them when it scores a set")
 
 
-def _samples(study: Study, trial: StudyTrial, set_name: str) -> Sequence[Mapping[str, Any]]:
-    """Empty without a readable file."""
-    folder = study.trial_folder(trial)
-    head_and_samples = unless_damaged(partial(folder.statistics, set_name), None)
-    return head_and_samples[1] if head_and_samples else ()
+def _statistics(study: Study, trial: StudyTrial, set_name: str) -> Statistics | None:
+    """None without a readable file."""
+    return unless_damaged(partial(study.trial_folder(trial).statistics, set_name), None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,20 +147,22 @@ class _Reading:
     def _values(self, trial: StudyTrial) -> list[MetricValues]:
         """Raises ValueError if its counts can't be used."""
         metrics = self.study.task.metrics
-        self._refuse_other_samples(trial, metrics[0].set)
+        set_name = metrics[0].set
+        statistics = _statistics(self.study, trial, set_name)
+        if statistics is not None:
+            self._refuse_other_samples(trial, statistics[1])
         values_in_buckets: list[dict[str, float | None]] = [{} for _ in self.buckets]
         for metric in metrics:
-            counted = evaluated(self.study, trial, metric, metric.set)
+            counted = evaluated(self.study, trial, metric, set_name, statistics)
             if isinstance(counted, str):
                 raise ValueError(counted)
             for bucket, bucket_values in zip(self.buckets, values_in_buckets, strict=True):
                 bucket_values[metric.name] = score_in(bucket, metric, counted.counts_NC)
         return values_in_buckets
 
-    def _refuse_other_samples(self, trial: StudyTrial, set_name: str) -> None:
-        samples = _samples(self.study, trial, set_name)
+    def _refuse_other_samples(self, trial: StudyTrial, samples: Sequence[Sample]) -> None:
         field_name = self.quantity.field
-        if samples and not np.array_equal(values(samples, field_name), self.quantity.values_N):
+        if not np.array_equal(values(samples, field_name), self.quantity.values_N):
             noun = self.study.task.sample
             raise ValueError(f"{trial.name} has {noun}s with other numbers of {field_name}")
 
@@ -260,5 +262,5 @@ def _drift(
 
 
 def _tested(table: StudyTable, tables: int) -> StudyTable:
-    findings = tested(table.study, table.rows, table.findings.reference, tables)
+    findings = over_seeds(table.study, table.rows, table.findings.reference, tables)
     return replace(table, findings=replace(findings, later_seeds=table.findings.later_seeds))

@@ -126,9 +126,7 @@ def _metric_columns(
     yield _moved(drift, scores.drift, f"drift_{metric.name}", f"Δ{label} last\nless first")
 
 
-def _moved(
-    column: StudyColumn, table: StudyTable, name: str, head: str
-) -> Column[TableRow]:
+def _moved(column: StudyColumn, table: StudyTable, name: str, head: str) -> Column[TableRow]:
     """The column of a bucket's table, for the rows of the whole table."""
     row_of_name = {row.row: row for row in table.rows}
 

@@ -36,18 +36,16 @@ class Quantity:
 
     @property
     def words(self) -> str:
-        """Such as "length (pieces)"."""
-        return self.name if self.name == self.field else f"{self.name} ({self.field})"
+        """Such as "length in pieces"."""
+        return self.name if self.name == self.field else f"{self.name} in {self.field}"
 
 
 def quantity(name: str, card: Card, samples: Sequence[Sample]) -> Quantity:
     """The quantity of this name. Raises UngroupedError with those that there are."""
     fields = fields_by_name(card, samples[0])
     if name not in fields:
-        names = ", ".join(fields)
-        noun = card.sample
-        allowed = f"must be one of {names}" if names else f"no count of a {noun} is a number for it"
-        raise UngroupedError(f'is "{name}", which no {noun} has', allowed)
+        allowed = f"must be a number that no trial changes: {', '.join(fields) or 'there is none'}"
+        raise UngroupedError(f'is "{name}", which can\'t group {card.sample}s', allowed)
     field = fields[name]
     return Quantity(name, field, values(samples, field))
 

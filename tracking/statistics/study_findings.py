@@ -154,7 +154,7 @@ def find(
     for metric in study.task.tabled:
         published[metric.name] = {row.row: row.published[metric.name] for row in rows}
     return replace(
-        tested(study, rows, reference),
+        over_seeds(study, rows, reference),
         unlike=unlike(study),
         best=_best_reports(study, reports_of) if reports_of else {},
         best_of=reports_of,
@@ -163,7 +163,7 @@ def find(
     )
 
 
-def tested(
+def over_seeds(
     study: Study, rows: Sequence[TableRow], reference: str, tables: int = 1
 ) -> StudyFindings:
     """Only the tests over seeds. If several ``tables`` of these rows are read together, such as one
