@@ -2,13 +2,10 @@
 out."""
 
 from collections import Counter
-from itertools import chain
 
 from tracking.buckets.bucket_scores import BucketScores
 from tracking.statistics.finding import SAYS
 from tracking.statistics.study_findings import same_scores
-from tracking.statistics.table_rows import TableRow
-from tracking.table.columns import StudyTable
 from tracking.table.source_captions import lock_lines
 from tracking.table.tested_captions import delta_notes
 from tracking.words import listed, plural
@@ -39,28 +36,26 @@ def _bucket_line(scores: BucketScores) -> str:
 
 
 def _drift_line(scores: BucketScores) -> str:
-    """Differences in one bucket but not in another don't show that length matters; this does."""
     labels = listed([scores.drift_metric(metric).label for metric in scores.metrics])
     return f"Last less first: how much Δ of {labels} grows from the first bucket to the last."
 
 
 def _tested_line(scores: BucketScores) -> str:
-    tables = [*scores.tables, scores.drift]
-    tested_rows = {row.row for table in tables for row in table.rows if _marks(table, row)}
+    findings = scores.drift.findings
+    tested_rows = dict.fromkeys(
+        row
+        for metric in scores.metrics
+        for family in findings.families_of(metric)
+        for row in family.tests
+    )
+    reasons = _reasons(scores)
     if not tested_rows:
-        return f"Nothing is tested: {_reasons(scores)}."
-    marks = set(chain.from_iterable(_marks(table, row) for table in tables for row in table.rows))
+        return f"Nothing is tested: {reasons}."
+    marks = {findings.mark(row, metric) for row in scores.drift.rows for metric in scores.metrics}
     words = [f"{mark} {text.format(than='')}" for mark, text in SAYS.values() if mark in marks]
-    compared = f"{len(tested_rows)} {plural('row', len(tested_rows))} and {len(tables)} columns"
-    corrections = "Holm over the rows of a column, Bonferroni over columns"
-    line = f"Tested over seeds for {compared} of each metric ({corrections}): {'; '.join(words)}."
-    untested = _reasons(scores)
-    return f"{line} Not tested: {untested}." if untested else line
-
-
-def _marks(table: StudyTable, row: TableRow) -> list[str]:
-    marks = [table.findings.mark(row, metric) for metric in table.card.tabled]
-    return [mark for mark in marks if mark]
+    rows = f"{len(tested_rows)} {plural('row', len(tested_rows))}"
+    line = f"Only last less first is tested, over seeds of {rows} (Holm): {'; '.join(words)}."
+    return f"{line} Not tested: {reasons}." if reasons else line
 
 
 def _reasons(scores: BucketScores) -> str:

@@ -2,7 +2,7 @@
 the first bucket to the last.
 
 The rows of a bucket are those of the study's table with scores of its samples, summed from the
-counts on disk. So each bucket has a table like the study's own, with the same tests.
+counts on disk. So each bucket has a table like the study's own.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -57,10 +57,11 @@ class BucketScores:
         return next(other for other in self.drift.card.tabled if other.name == metric.name)
 
     def tested(self) -> "BucketScores":
-        """The same with tests over seeds, adjusted over rows and tables."""
-        number = len(self.tables) + 1
-        tables = [_tested(table, number) for table in self.tables]
-        return replace(self, tables=tuple(tables), drift=_tested(self.drift, number))
+        """The same with tests over seeds of the drift. Buckets are not tested: it is the drift that
+        shows whether a difference depends on the quantity."""
+        whole_findings = self.whole.findings
+        findings = over_seeds(self.drift.study, self.drift.rows, whole_findings.reference)
+        return replace(self, drift=replace(self.drift, findings=findings))
 
 
 def bucket_scores(table: StudyTable, name: str, cuts: Sequence[float] = ()) -> BucketScores:
@@ -259,8 +260,3 @@ def _drift(
         metrics.append(replace(tested_metric, name=metric.name, set=metric.set, tabled=True))
     drift_study = replace(study, task=replace(study.task, metrics=tuple(metrics)))
     return _table(whole, drift_study, rows, values_of_trial)
-
-
-def _tested(table: StudyTable, tables: int) -> StudyTable:
-    findings = over_seeds(table.study, table.rows, table.findings.reference, tables)
-    return replace(table, findings=replace(findings, later_seeds=table.findings.later_seeds))

@@ -163,24 +163,21 @@ def find(
     )
 
 
-def over_seeds(
-    study: Study, rows: Sequence[TableRow], reference: str, tables: int = 1
-) -> StudyFindings:
-    """Only the tests over seeds. If several ``tables`` of these rows are read together, such as one
-    per bucket of samples, each is tested at a level that holds for all (Bonferroni)."""
+def over_seeds(study: Study, rows: Sequence[TableRow], reference: str) -> StudyFindings:
+    """Only the tests over seeds."""
     trained = [row for row in rows if not row.shares_weights]
     families: dict[str, Family] = {}
     scoring: dict[str, tuple[Family, ...]] = {}
     for metric in study.task.tabled:
-        family = _family(study, trained, reference, metric, study.paired, tables)
+        family = _family(study, trained, reference, metric, study.paired)
         if family is not None:
             families[metric.name] = family
-        scoring[metric.name] = _scoring_families(study, rows, metric, tables)
+        scoring[metric.name] = _scoring_families(study, rows, metric)
     return StudyFindings(reference, families, scoring)
 
 
 def _scoring_families(
-    study: Study, rows: Sequence[TableRow], metric: Metric, tables: int
+    study: Study, rows: Sequence[TableRow], metric: Metric
 ) -> tuple["Family", ...]:
     """Of the rows that share weights with their reference, one family per reference."""
     families = []
@@ -190,19 +187,14 @@ def _scoring_families(
             shares_its_weights = row.shares_weights and row.reference == reference
             if row.row == reference or shares_its_weights:
                 members.append(row)
-        family = _family(study, members, reference, metric, True, tables)
+        family = _family(study, members, reference, metric, paired=True)
         if family is not None:
             families.append(family)
     return tuple(families)
 
 
 def _family(
-    study: Study,
-    rows: Sequence[TableRow],
-    reference: str,
-    metric: Metric,
-    paired: bool,
-    tables: int,
+    study: Study, rows: Sequence[TableRow], reference: str, metric: Metric, paired: bool
 ) -> "Family | None":
     """Over seeds, of the rows whose scores can be compared with those of the reference."""
     # SciPy takes a third of a second to import, and a plan does not need it.
@@ -225,10 +217,8 @@ def _family(
     seconds = {row.row: row.seconds for row in rows}
     margin = study.margins.get(metric.name)
     test_family = paired_family if paired else family
-    family_tests = test_family(metric, values, reference, diverged, seconds, margin, tables)
-    if family_tests is None:
-        return None
-    return replace(family_tests, rows=family_tests.rows | reasons)
+    tested = test_family(metric, values, reference, diverged, seconds, margin)
+    return replace(tested, rows=tested.rows | reasons) if tested else None
 
 
 def _why_left_out(row: TableRow, metric: Metric) -> str:

@@ -1,7 +1,6 @@
 """Scores by a number of the samples, by hand: buckets, scores, differences, tests and refusals."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from tracking.buckets.bucket_caption import caption
 from tracking.buckets.bucket_scores import BucketScores, bucket_scores
 from tracking.buckets.quantity import Quantity, UngroupedError
 from tracking.card import Card, Metric
-from tracking.statistics.seed_tests import differences
+from tracking.statistics.family import family
 from tracking.study import Study
 from tracking.table.columns import whole_table
 from tracking.trial import statistics_name, statistics_text
@@ -57,19 +56,14 @@ def finish(study: Study, place: int, lines: list[Sample]) -> None:
     study.trial_folder(trial).write_artifact(statistics_name("dev"), text)
 
 
-def study_of(folder: Path, places: Mapping[int, int] | range = range(6)) -> Study:
-    """Base and far with three seeds, scored on the samples at these places."""
-    rows: dict[str, dict[str, Any]] = {"base": {"depth": 1}, "far": {"depth": 2}}
-    study = other_tasks.make(folder, CARD, rows, (1, 2, 3))
-    for number, trial in enumerate(study.trials):
-        lines = samples(trial.row, trial.seed)
-        finish(study, number, [lines[place] for place in places])
-    return study
-
-
 @pytest.fixture
 def study(tmp_path: Path) -> Study:
-    return study_of(tmp_path / "reading")
+    """Base and far with three seeds."""
+    rows: dict[str, dict[str, Any]] = {"base": {"depth": 1}, "far": {"depth": 2}}
+    study = other_tasks.make(tmp_path / "reading", CARD, rows, (1, 2, 3))
+    for number, trial in enumerate(study.trials):
+        finish(study, number, samples(trial.row, trial.seed))
+    return study
 
 
 def scored(study: Study, name: str = "length", cuts: tuple[float, ...] = (2, 4)) -> BucketScores:
@@ -99,26 +93,35 @@ def test_the_change_from_first_to_last_is_that_of_the_logarithm_of_a_perplexity(
     assert far.deltas["ppl"] == pytest.approx(6 / 16)
 
 
-def test_a_bucket_is_tested_like_a_study_of_its_samples_times_the_number_of_columns(
-    study: Study, tmp_path: Path
-) -> None:
+def test_the_change_is_tested_over_seeds_and_buckets_are_not(study: Study) -> None:
     metric = CARD.metrics[0]
-    table = scored(study).tables[2]
-    alone = whole_table(study_of(tmp_path / "long", range(4, 6)))
-    test = table.findings.test(table.rows[1], metric)
-    test_alone = alone.findings.test(alone.rows[1], metric)
+    lines = {row: [samples(row, seed) for seed in (1, 2, 3)] for row in NATS}
+    for row, seed, extra in (("far", 1, 0.0), ("far", 2, 0.4), ("far", 3, -0.2)):
+        lines[row][seed - 1][5]["nats"] += extra
+        lines["base"][seed - 1][0]["nats"] += extra / 9
+        finish(study, seed - 1, lines["base"][seed - 1])
+        finish(study, 2 + seed, lines["far"][seed - 1])
+    scores = scored(study)
+    assert [table.findings.test(table.rows[1], metric) for table in scores.tables] == [None] * 3
+    changes = {
+        "base": {1: 0.0, 2: -0.4 / 9 / 4, 3: 0.2 / 9 / 4},
+        "far": {1: 6 / 16, 2: 6.4 / 16, 3: 5.8 / 16},
+    }
+    expected = family(replace(CARD.metrics[3], name="ppl"), changes, "base")
+    assert expected is not None
+    test = scores.drift.findings.test(scores.drift.rows[1], metric)
     assert test is not None
-    assert test_alone is not None
-    assert test.difference == pytest.approx(test_alone.difference)
-    assert test.p == pytest.approx(4 * test_alone.p), "three buckets, and their last less first"
-    assert test.low < test_alone.low, "so its interval is wider"
-    assert table.findings.mark(table.rows[1], metric) == "▼"
+    assert [test.difference, test.low, test.high, test.p] == pytest.approx(
+        [getattr(expected.tests["far"], name) for name in ("difference", "low", "high", "p")]
+    )
+    assert scores.drift.findings.mark(scores.drift.rows[1], metric) == "▼"
+    assert "Only last less first is tested, over seeds of 1 row (Holm): ▼ worse" in caption(scores)
 
 
 def test_without_three_seeds_nothing_is_tested_and_the_caption_says_so(study: Study) -> None:
     two_seeds = replace(study, trials=tuple(trial for trial in study.trials if trial.seed < 3))
     scores = scored(two_seeds)
-    marks = [scores.tables[2].findings.mark(row, CARD.metrics[0]) for row in scores.whole.rows]
+    marks = [scores.drift.findings.mark(row, CARD.metrics[0]) for row in scores.drift.rows]
     assert marks == ["", ""]
     assert "Nothing is tested: 2 seeds (far)" in caption(scores)
 
@@ -187,22 +190,3 @@ def test_a_row_without_counts_says_so(study: Study) -> None:
 def test_a_study_without_any_counts_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UngroupedError, match="accuracy has none; no metric has counts"):
         scored(other_tasks.digits(tmp_path / "digits", 0.5, 0.6, 0.7, 0.8), cuts=())
-
-
-def test_few_studies_without_a_true_difference_have_a_mark_in_any_column() -> None:
-    """Seven rows with three seeds and base with nine; four buckets whose noise correlates by one
-    half over the buckets of a trial; all vary alike."""
-    random = np.random.default_rng(7)
-    studies, rows, columns = 4000, 8, 5
-    seeds = np.array([9] + [3] * (rows - 1))
-    is_missing = np.arange(9) >= seeds[:, None]
-    shared = random.normal(size=(studies, rows, 9))
-    noise = random.normal(size=(4, studies, rows, 9))
-    buckets_of_trials = np.sqrt(0.5) * shared + np.sqrt(0.5) * noise
-    drift = buckets_of_trials[3] - buckets_of_trials[0]
-    has_mark = np.zeros(studies, bool)
-    for values in (*buckets_of_trials, drift):
-        present = np.where(is_missing, np.nan, values)
-        tests = differences(np.nanmean(present, -1), np.nanvar(present, -1, ddof=1), seeds)
-        has_mark |= (tests.p_holm * columns <= 0.05).any(-1)
-    assert 0.005 < has_mark.mean() < 0.06
