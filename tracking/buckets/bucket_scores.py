@@ -132,9 +132,9 @@ class _Reading:
     buckets: Sequence[Bucket]
     reasons: list[str] = field(default_factory=list)
 
-    def values_of_trials(self) -> dict[str, list[MetricValues]]:
+    def values_of_trials(self) -> dict[str, Sequence[MetricValues]]:
         """By trial, its scores in each bucket."""
-        values_of_trial = {}
+        values_of_trial = dict[str, Sequence[MetricValues]]()
         for standing in self.study.standings():
             if standing.counted is None:
                 continue
@@ -145,7 +145,7 @@ class _Reading:
                 self.reasons.append(str(error))
         return values_of_trial
 
-    def _values(self, trial: StudyTrial) -> list[MetricValues]:
+    def _values(self, trial: StudyTrial) -> Sequence[MetricValues]:
         """Raises ValueError if its counts can't be used."""
         metrics = self.study.task.metrics
         set_name = metrics[0].set

@@ -45,8 +45,8 @@ HOLLOW_NOTE = "Hollow: the published difference."
 DEVIATIONS = "Error bars: one standard deviation over seeds."
 SIDE_BY_SIDE = "Rows of equal cost are drawn side by side."
 BY_LENGTH = (
-    "Each bucket is scored as a whole. Black: base. Colored: the rows whose difference from base "
-    "changes most from the first bucket to the last. Tests: allelse table --by length."
+    "Each bucket is scored as a whole. In color: the rows whose difference from base changes most "
+    "from the first bucket to the last. Others are gray. Tests: allelse table --by length."
 )
 PUBLISHED_COSTS = (
     "A published row without a number of parameters has base's. "
