@@ -47,7 +47,10 @@ def quantity(name: str, card: Card, samples: Sequence[Sample]) -> Quantity:
         allowed = f"must be a number that no trial changes: {', '.join(fields) or 'there is none'}"
         raise UngroupedError(f'is "{name}", which can\'t group {card.sample}s', allowed)
     field = fields[name]
-    return Quantity(name, field, values(samples, field))
+    try:
+        return Quantity(name, field, values(samples, field))
+    except ValueError as error:
+        raise UngroupedError(f"can't be {name}", f"a file of samples {error}") from None
 
 
 def values(samples: Sequence[Sample], field: str) -> Floats:

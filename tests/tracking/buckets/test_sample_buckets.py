@@ -180,6 +180,13 @@ def test_a_trial_without_the_same_samples_is_left_out_and_named(study: Study) ->
     assert "far-s3 has no statistics/dev.jsonl" in caption(scores)
 
 
+def test_a_file_with_a_sample_that_lacks_the_number_is_refused_with_its_line(study: Study) -> None:
+    path = study.folder / "base-s1" / "statistics" / "dev.jsonl"
+    path.write_text(path.read_text().replace('"tokens": 8', '"tokens": null', 1))
+    with pytest.raises(UngroupedError, match="line 6 must have numbers as tokens, but has None"):
+        scored(study)
+
+
 def test_a_row_without_counts_says_so(study: Study) -> None:
     for seed in (1, 2, 3):
         (study.folder / f"far-s{seed}" / "statistics" / "dev.jsonl").unlink()
