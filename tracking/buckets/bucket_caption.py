@@ -19,6 +19,7 @@ def caption(scores: BucketScores) -> str:
         f"{'. '.join([*delta_notes(scores.whole)])}. {_drift_line(scores)}",
         _tested_line(scores),
         _left_out_line(scores),
+        _row_mark_line(scores),
         scores.whole.findings.later_seeds,
         *lock_lines(scores.whole.study, scores.metrics, scores.whole.findings.reference),
     ]
@@ -82,3 +83,10 @@ def _left_out_line(scores: BucketScores) -> str:
     others = len(scores.left_out) - len(shown)
     more = f"; and {others} others" if others else ""
     return f"Left out: {'; '.join(shown)}{more}."
+
+
+def _row_mark_line(scores: BucketScores) -> str:
+    """Rows that differ beyond their change keep their mark. The study's own table says why."""
+    findings = scores.whole.findings
+    marks = dict.fromkeys("".join(findings.row_mark(row) for row in scores.whole.rows))
+    return f"{listed([*marks])}: see the caption of `allelse table`." if marks else ""
