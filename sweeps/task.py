@@ -168,7 +168,8 @@ class Trial(Protocol[Config_co]):
 
         ``samples`` holds one mapping per sample with the numbers that ``Metric.from_counts`` names.
         `allelse compare` then tests differences over samples. Every trial must have the same
-        samples in the same order, and at least 20.
+        samples in the same order, and at least 20. `allelse table` groups samples by further
+        numbers, with ``--by``.
         """
 
     def notice(self, text: str) -> None:
