@@ -88,7 +88,7 @@ def _type(
     """The parameter's annotation, or the type of its default."""
     label = f"{function.__name__}(): parameter {parameter.name}"
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-        raise TypeError(f"{label} stands for any number of keys; name each key")
+        raise TypeError(f"{label} takes any number of keys; name each key")
     if parameter.default is parameter.empty:
         raise TypeError(f"{label} has no default, which would be its value in base")
     kind = hints.get(parameter.name)
@@ -126,7 +126,7 @@ def _keep_scores(trial: Trial[Any], metrics: tuple[Metric, ...], scores: Any) ->
         scores = {names[0]: scores}
     unknown = sorted(set(scores) - set(names))
     if unknown:
-        raise TypeError(f"{unknown[0]} is no metric of the task, which has {', '.join(names)}")
+        raise TypeError(f"{unknown[0]} is not a metric of the task, which has {', '.join(names)}")
     by_set: dict[str, dict[str, Any]] = {}
     for metric in metrics:
         if metric.name in scores:

@@ -301,7 +301,7 @@ class Card:
                 ambiguous.append(metric.name)
             texts |= dict.fromkeys(name for name in metric.texts if name in counts)
         return [
-            f"{name} stands for two things in tables and files" for name in (*ambiguous, *texts)
+            f"{name} has two meanings in tables and files" for name in (*ambiguous, *texts)
         ]
 
     def _wrong_exponentials(self) -> list[str]:

@@ -66,7 +66,7 @@ def name_problems(plan: Plan) -> Iterator[Problem]:
     for planned in plan.pending:
         length = len(planned.trial.name.encode())
         if length > LONGEST_FILE_NAME:
-            fault = f"gives a trial folder whose name takes {length} bytes"
+            fault = f"gives a trial folder a name of {length} bytes"
             allowed = f"must have at most {LONGEST_FILE_NAME}; rename the row's file"
             yield Problem(f"row {planned.trial.row}", fault, allowed, place=str(plan.folder))
 
@@ -270,7 +270,7 @@ def _existing_file_problems(key: str, path: Path) -> Iterator[Problem]:
         yield Problem(key, fault, "move the file away, or name another")
     elif not os.access(path, os.W_OK):
         fault = f"has {path}, which is read-only"
-        yield Problem(key, fault, "must be a database that can be written to")
+        yield Problem(key, fault, "must be a writable database")
 
 
 def _driver_problems(uri: str) -> Iterator[Problem]:

@@ -39,13 +39,13 @@ DIRECTIONS = {"up": "higher is better", "down": "lower is better"}
 Source = Annotated[
     str,
     typer.Argument(
-        metavar="SOURCE", help="A csv file, or mlflow: and a store, as mlflow:sqlite:///mlflow.db."
+        metavar="SOURCE", help="A CSV file, or an MLflow store such as mlflow:sqlite:///mlflow.db."
     ),
 ]
 Base = Annotated[
     list[str] | None,
     typer.Option(
-        "--base", metavar="KEY=VALUE", help="Which runs are base; without KEY, the name of its row."
+        "--base", metavar="KEY=VALUE", help="The runs of base: a setting, or the name of a row or run."
     ),
 ]
 RowColumn = Annotated[
@@ -60,7 +60,7 @@ SeedColumn = Annotated[
 MetricColumns = Annotated[
     list[str] | None,
     typer.Option(
-        "--metric", metavar="NAME:up|down", help="A score, and whether more is better; repeat it."
+        "--metric", metavar="NAME:up|down", help="A score, and whether higher is better. Repeat it for several."
     ),
 ]
 Experiment = Annotated[
@@ -68,7 +68,7 @@ Experiment = Annotated[
 ]
 Ignored = Annotated[
     list[str] | None,
-    typer.Option("--ignore", metavar="COLUMN", help="A column that is no setting; repeat it."),
+    typer.Option("--ignore", metavar="COLUMN", help="A column that isn't a setting. Repeat it for several."),
 ]
 
 
@@ -296,7 +296,7 @@ def _print_doubts(record: ObservedRecord) -> None:
     """The list of what cannot be defended, by kind."""
     number = len(record.doubts)
     if not number:
-        OUT.print("\nNo doubt was found about these runs.\n")
+        OUT.print("\nFound no doubts about these runs.\n")
         return
     verb = "thing" if number == 1 else "things"
     OUT.print(f"\n[bold yellow]{number} {verb} that cannot be defended[/]")

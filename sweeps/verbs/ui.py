@@ -145,7 +145,7 @@ def _refuse_missing(runs: Path) -> None:
         follow_move(runs)
     except sqlite3.Error as error:
         fault = f"has {database}, which cannot be used: {error}"
-        allowed = "must be a database that can be written to"
+        allowed = "must be a writable database"
         raise RefusedError([Problem("paths.runs", fault, allowed)]) from None
 
 

@@ -101,7 +101,7 @@ class _Writer:
         if type(value) in PLAIN_VALUES:
             return _plain(value)
         if self._depth >= DEEPEST:
-            raise _refused(path, f"more than {DEEPEST} containers within each other")
+            raise _refused(path, f"more than {DEEPEST} nested containers")
         self._depth += 1
         outline = self._of_container(value, path)
         self._depth -= 1

@@ -39,7 +39,7 @@ def test_evaluate_scores_with_the_code_of_the_trial(edited: Place) -> None:
     )
     next(version.rglob("toy.py")).unlink()
     refused = edited.refused("evaluate", *BASE, "train.cut=0.8")
-    assert "lacks toy.py, with which the study was trained" in refused
+    assert "lacks toy.py, which the study was trained with" in refused
 
 
 def test_evaluate_lists_no_score_of_other_code_without_a_word(edited: Place) -> None:

@@ -75,7 +75,7 @@ def observed_line(study: Path) -> str:
     number = len(record.doubts)
     line = f"Observed: not run by allelse, but imported from {record.source}."
     if number == 0:
-        return f"{line} No doubt was found about its runs."
+        return f"{line} Found no doubts about its runs."
     verb = "is" if number == 1 else "are"
     return f"{line} {number} {plural('doubt', number)} {verb} listed in its report."
 

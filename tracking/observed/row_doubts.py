@@ -238,7 +238,7 @@ def unequal_steps(rows: ObservedRows) -> Iterator[Doubt]:
         if lengths and len(lengths) < len(row.changed):
             rows_with_doubts.add(row.name)
             words = listed([_change(rows, row, column) for column in lengths])
-            text = f"{row.change} was trained with {words}, beside its other changes."
+            text = f"{row.change} was trained with {words}, in addition to its other changes."
             yield Doubt("unequal-steps", text, _names(row.runs), (row.name,))
     for column in _columns(rows, steps_of):
         for doubt in _unlike_values(rows, "unequal-steps", column, steps_of):

@@ -85,7 +85,7 @@ def rows_of(
 ) -> ObservedRows:
     """Raises ImportRefusedError if no run counts, or if no run is base."""
     if not runs:
-        fault = f"is {table.source}, in which no run is finished and has a score"
+        fault = f"is {table.source}, in which no finished run has a score"
         raise ImportRefusedError([ImportFault("SOURCE", fault, "must have at least one such run")])
     columns = _varying(roles.columns("setting"), runs)
     follows = _following_seed(columns, runs)

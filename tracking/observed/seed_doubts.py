@@ -41,7 +41,7 @@ def repeated_runs(table: SourceTable, rows: ObservedRows, roles: Roles) -> Itera
             result = f"{score.name} {listed(values)}" if differ else f"all {score.name} {values[0]}"
             text = (
                 f"{row.change} has seed {seed} {len(runs)} times ({result}); "
-                f"the table takes {_first_words(runs)}."
+                f"the table uses {_first_words(runs)}."
             )
             if columns := _columns_that_split(table, roles, [runs]):
                 text = f"{text[:-1]}; these runs differ in {columns}."

@@ -44,7 +44,7 @@ HOLLOW_NOTE = "Hollow: the published difference."
 DEVIATIONS = "Error bars: one standard deviation over seeds."
 SIDE_BY_SIDE = "Rows of equal cost are drawn side by side."
 PUBLISHED_COSTS = (
-    "A published row without a number of parameters has base's. "
+    "Published rows without a parameter count use base's. "
     "Published rows are drawn at this study's FLOPs."
 )
 

@@ -49,7 +49,7 @@ def row_problems(study: Study, old: str, new: str) -> Iterator[Problem]:
     if old == BASE:
         yield Problem("OLD", "is base, which other rows are compared with", "must be another row")
     elif old not in rows:
-        fault = f'is "{old}", which is no row of {study.name}'
+        fault = f'is "{old}", which is not a row of {study.name}'
         yield Problem("OLD", fault, f"must be one of {', '.join(rows)}", nearest(old, rows))
     if not _is_name(new):
         yield Problem("NEW", f'is "{new}"', ALLOWED_NAME)

@@ -130,7 +130,7 @@ def _missing_hosts(study: Study, trials: Sequence[StudyTrial]) -> Iterator[Probl
     names = {trial.name for trial in (*study.trials, *trials)}
     for trial in trials:
         if trial.weights and trial.weights not in names:
-            fault = f"scores the weights of {trial.weights}, which is no trial of {study.name}"
+            fault = f"scores the weights of {trial.weights}, which is not a trial of {study.name}"
             yield Problem(trial.name, fault, f"restore {trial.weights} first")
 
 

@@ -174,7 +174,7 @@ def test_a_ray_that_a_sweep_cannot_start_is_refused(
     for verb in (("plan", "--check"), ("sweep",)):
         said = refusal(here, *verb, BASE, *words)
         assert "cluster.address (command line) is null, but a Ray job can't start" in said
-        assert "type cluster.address=auto, which takes this cluster" in said
+        assert "type cluster.address=auto, which uses this cluster" in said
         assert re.search(
             r"Ray's dashboard lacks packages here: .*grpc.* type `pip install \"allelse\[dash", said
         )

@@ -114,7 +114,7 @@ def test_work_that_could_not_be_kept_from_training_is_refused_before_it_starts(
 ) -> None:
     folder = with_base(tmp_path, ENDS_EARLY | NO_KEY)
     reason = (
-        "base-s1, whose training ended at step 3 of 5; no key of the task is its number of steps"
+        "base-s1, whose training ended at step 3 of 5; the task has no key for its number of steps"
     )
     for verb in VERBS:
         assert f"scores the weights of {reason}" in refused(folder, verb, "base,greedy")
