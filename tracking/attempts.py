@@ -212,7 +212,7 @@ class Attempts:
 
     def _check_process(self, attempt: AttemptRecord, process: Process) -> None:
         if attempt.process != process:
-            cause = f"{attempt.process} has begun attempt {attempt.number}"
+            cause = f"{attempt.process} has started attempt {attempt.number}"
             fix = "so this process ends: run a trial in one sweep at a time"
             raise OSError(None, f"{cause}, {fix}", str(self._path.parent))
 

@@ -300,9 +300,7 @@ class Card:
             if column_of_seed.fullmatch(metric.name):
                 ambiguous.append(metric.name)
             texts |= dict.fromkeys(name for name in metric.texts if name in counts)
-        return [
-            f"{name} has two meanings in tables and files" for name in (*ambiguous, *texts)
-        ]
+        return [f"{name} has two meanings in tables and files" for name in (*ambiguous, *texts)]
 
     def _wrong_exponentials(self) -> list[str]:
         """Metrics whose ``exp_of`` names no metric on the same set."""

@@ -170,7 +170,7 @@ def own_ray_problems(cluster: Cluster) -> Iterator[Problem]:
     missing = [package for package in DASHBOARD if importlib.util.find_spec(package) is None]
     if cluster.dashboard and missing:
         fault = f"is true, but Ray's dashboard lacks packages here: {', '.join(missing)}"
-        fix = 'type `pip install "allelse[dashboard]"`, or leave it out'
+        fix = 'type `pip install "allelse[dashboard]"`, or omit it'
         yield Problem("cluster.dashboard", fault, fix)
 
 

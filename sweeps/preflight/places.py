@@ -126,11 +126,11 @@ def ray_folder_problems() -> Iterator[Problem]:
     variable, folder = temporary_folder()
     size = len(longest_socket().encode(errors="surrogateescape"))
     if size > LONGEST_SOCKET:
-        fault = f"is {folder}, in which the path of Ray's socket has {size} bytes"
+        fault = f"is {folder}, where the path of Ray's socket has {size} bytes"
         limit = f"a socket's path has at most {LONGEST_SOCKET} bytes"
         yield Problem(variable, fault, f"set {TEMPORARY} to a shorter path, such as /tmp: {limit}")
     elif error := write_error(nearest_existing(folder / FOLDER)):
-        fault = f"is {folder}, in which Ray cannot write: {error.strerror or error}"
+        fault = f"is {folder}, but Ray can't write to it: {error.strerror or error}"
         allowed = f"set {TEMPORARY} to a folder with write permission, such as /tmp"
         yield Problem(variable, fault, allowed)
 
@@ -257,7 +257,7 @@ def _database_file_problems(key: str, path: Path, created_later: bool) -> Iterat
         yield Problem(key, fault, "create that folder first")
     elif error := write_error(path.parent):
         cause = error.strerror or error
-        fault = f"names a file in {path.parent}, in which none can be written: {cause}"
+        fault = f"names a file in {path.parent}, which can't be written to: {cause}"
         yield Problem(key, fault, "must be a folder with write permission")
 
 

@@ -210,7 +210,7 @@ def _dashboard(url: str) -> str:
     dashboard."""
     if not url:
         return (
-            "Ray's dashboard: the cluster has none; `ray start --head` brings it where "
+            "Ray's dashboard: the cluster has none; `ray start --head` starts one if "
             "ray[default] is installed"
         )
     return f"Ray's dashboard: http://{url}"

@@ -104,7 +104,7 @@ def _take(planned: PlannedTrial, source: Source) -> None:
             raise FileNotFoundError
         _rename(temporary.path, folder)
     except (FileNotFoundError, DamagedCheckpointError) as error:
-        fault = f"was to be taken from {source.record}, which has changed or was removed meanwhile"
+        fault = f"can't be taken from {source.record}, which has just changed or been removed"
         raise RefusedError([Problem(planned.trial.name, fault, "run the command again")]) from error
     finally:
         shutil.rmtree(temporary.path, ignore_errors=True)

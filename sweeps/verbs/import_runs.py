@@ -45,7 +45,9 @@ Source = Annotated[
 Base = Annotated[
     list[str] | None,
     typer.Option(
-        "--base", metavar="KEY=VALUE", help="The runs of base: a setting, or the name of a row or run."
+        "--base",
+        metavar="KEY=VALUE",
+        help="The runs of base: a setting, or the name of a row or run.",
     ),
 ]
 RowColumn = Annotated[
@@ -60,7 +62,9 @@ SeedColumn = Annotated[
 MetricColumns = Annotated[
     list[str] | None,
     typer.Option(
-        "--metric", metavar="NAME:up|down", help="A score, and whether higher is better. Repeat it for several."
+        "--metric",
+        metavar="NAME:up|down",
+        help="A score, and whether higher is better. Repeat it for several.",
     ),
 ]
 Experiment = Annotated[
@@ -68,7 +72,9 @@ Experiment = Annotated[
 ]
 Ignored = Annotated[
     list[str] | None,
-    typer.Option("--ignore", metavar="COLUMN", help="A column that isn't a setting. Repeat it for several."),
+    typer.Option(
+        "--ignore", metavar="COLUMN", help="A column that isn't a setting. Repeat it for several."
+    ),
 ]
 
 
@@ -84,7 +90,7 @@ def import_runs(
     ignored: Ignored = None,
     as_json: Json = False,
 ) -> None:
-    """Make a study of runs that exist already, and list what cannot be defended about them.
+    """Make a study from existing runs, and list doubts about them.
 
     Rows are the settings that differ from base. sweep.name=NAME names the study.
 
@@ -293,13 +299,12 @@ def _columns(names: Sequence[str]) -> str:
 
 
 def _print_doubts(record: ObservedRecord) -> None:
-    """The list of what cannot be defended, by kind."""
+    """The doubts, by kind."""
     number = len(record.doubts)
     if not number:
         OUT.print("\nFound no doubts about these runs.\n")
         return
-    verb = "thing" if number == 1 else "things"
-    OUT.print(f"\n[bold yellow]{number} {verb} that cannot be defended[/]")
+    OUT.print(f"\n[bold yellow]{number} {plural('doubt', number)} about these runs[/]")
     for title in dict.fromkeys(doubt.title for doubt in record.doubts):
         OUT.print(Padding(Text(title, style="bold"), INDENT, expand=False))
         for doubt in record.doubts:

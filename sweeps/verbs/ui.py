@@ -196,7 +196,7 @@ def _serve(runs: Path, uri: str, port: int, server: str, open_page: Callable[[],
 
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
-    ERR.print("Starting MLflow's server; this takes some seconds.", style="dim", soft_wrap=True)
+    ERR.print("Starting MLflow's server; this takes a few seconds.", style="dim", soft_wrap=True)
     process = subprocess.Popen(
         ui_command(runs, port=port),
         env=ui_environment(uri),

@@ -223,7 +223,7 @@ class Attempt:
         trial."""
         if self._host is not None and step > self._saved_step:
             trains = (
-                f"work went on to step {step}, but this trial only scores the weights of "
+                f"work continued to step {step}, but this trial only scores the weights of "
                 f"{self._host.trial}"
             )
             raise WrongCallError(

@@ -232,7 +232,7 @@ class Checkpoints:
         other_steps = {checkpoint.step for checkpoint in checkpoints} - {step}
         steps = ", ".join(map(str, sorted(other_steps))) or "none"
         raise MissingStepError(
-            f"{self.url} holds no whole checkpoint of step {step}; of other steps: {steps}{damage}"
+            f"{self.url} has no complete checkpoint of step {step}; other steps: {steps}{damage}"
         )
 
     def _whole(self, checkpoints: Iterable[CheckpointId]) -> Iterator[Restored]:

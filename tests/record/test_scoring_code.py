@@ -68,4 +68,6 @@ def test_a_key_that_the_code_of_the_trial_lacks_is_refused(edited: Place) -> Non
     line, _ = evaluated(edited, OTHER_CUT)
     assert line["score"] == 4.0
     refused = edited.refused("evaluate", *BASE, "train.tail=0.1")
-    assert "train.tail is not known to the code that trained toy/base-s1 leave it out" in refused
+    assert (
+        "train.tail is not a setting of the code that trained toy/base-s1 leave it out" in refused
+    )

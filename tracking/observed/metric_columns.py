@@ -184,7 +184,7 @@ def no_metric(table: SourceTable, roles: Mapping[str, str]) -> ImportFault:
         texts = [value for value in table.values(column) if isinstance(value, str)]
         if texts and is_metric_name(column):
             name = plain_name(column)
-            fault = f'is missing: {name} holds text such as "{shortened(texts[0])}"'
+            fault = f'is missing: {name} has text such as "{shortened(texts[0])}"'
             break
     example = f"--metric {numbers[-1]}:up" if numbers else None
     allowed = "must be NAME:up or NAME:down"

@@ -1,5 +1,5 @@
 """``observed.json``: the mark of an observed study. It says where its runs come from, how they were
-read, and what cannot be defended about them."""
+read, and the doubts about them."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path

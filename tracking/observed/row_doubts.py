@@ -63,7 +63,7 @@ def hidden_differences(rows: ObservedRows, are_named: bool) -> Iterator[Doubt]:
         verb = "also has" if are_named else "also have"
         if not said:
             words = listed([_change(rows, row, column) for column in row.changed])
-            verb = "changes several settings and names none of them:"
+            verb = "changes several settings, but its name mentions none of them:"
         text = f"{subject} {verb} {words}."
         yield Doubt("hidden-difference", text, _names(row.runs), (row.name,))
 

@@ -219,7 +219,7 @@ def _mixed_base(
     texts = dict.fromkeys(value_text(value) for value in values if not _is_typed(value, typed))
     name = plain_name(column)
     others = listed([f"{name}={text}" for text in texts][:MOST_SHOWN])
-    fault = f"is {name}={typed}, but its group also holds runs with {others}"
+    fault = f"is {name}={typed}, but its group also has runs with {others}"
     return ImportFault("--base", fault, f"use --row {name}")
 
 
@@ -262,7 +262,7 @@ def _no_base(
     values = [value_text(cell) for cell in table.values(columns[0])] if columns else []
     values = list(dict.fromkeys(values))
     near = next(iter(get_close_matches(value, values, 1, 0.5)), None)
-    fault = f"is {typed}, which no finished run has"
+    fault = f"is {typed}, but no finished run has it"
     allowed = f"values there: {', '.join(values[:20])}" if values else "must be COLUMN=VALUE"
     return ImportFault("--base", fault, allowed, f"{key}={near}" if near and key else near)
 

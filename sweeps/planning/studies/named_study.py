@@ -105,7 +105,7 @@ def _no_study(runs: Path) -> Problem:
     folders = (parent / runs.name for parent in runs.parents[1:])
     near = next((folder for folder in folders if study_names(folder)), None)
     suggestion = shell_line([f"paths.runs={near}"]) if near else None
-    allowed = "go to the folder whose runs/ holds the study; `allelse sweep` starts one here"
+    allowed = "go to the folder with the study's runs/; `allelse sweep` starts one here"
     return Problem("paths.runs", f"has no study: {runs}", allowed, suggestion)
 
 

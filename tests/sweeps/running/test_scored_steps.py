@@ -131,7 +131,7 @@ def test_every_verb_refuses_steps_that_were_not_kept(whole: Path) -> None:
             "mean-s1 (conf/task/scored/row/mean.yaml) would be scored over the steps 3, "
             "4 of base-s1" in said
         )
-        assert "which were not kept must be steps with a checkpoint: 5" in said
+        assert "which have no checkpoint must be steps with a checkpoint: 5" in said
 
 
 def test_steps_that_an_interrupted_host_has_passed_are_refused(tmp_path: Path) -> None:

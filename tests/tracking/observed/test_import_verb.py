@@ -100,9 +100,9 @@ def test_every_wrong_name_is_refused_at_once(folder: Path) -> None:
     )
     assert not (folder / "runs").exists()
     for reason, *words in (
-        ("--base is lr=7, which no finished run has … 0.1, 0.01", "--base", "lr=7"),
+        ("--base is lr=7, but no finished run has it … 0.1, 0.01", "--base", "lr=7"),
         ('--base names "rate", which is not a column', "--base", "rate=7"),
-        ("--experiment is for a source that begins with mlflow:", "--experiment", "x"),
+        ("--experiment is for sources that start with mlflow:", "--experiment", "x"),
     ):
         refused_for(folder, [reason], "import", "runs.csv", *words)
     refused_for(folder, ["SOURCE is gone.csv, which does not exist"], "import", "gone.csv")
