@@ -19,7 +19,7 @@ GROUP = "args"
 SEED = "seed"
 STEPS = "steps"
 KINDS = (bool, int, float, str)
-"""The types that a default stands for, where a parameter has no annotation."""
+"""The types that a default may imply if a parameter has no annotation."""
 
 
 def task(

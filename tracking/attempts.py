@@ -226,7 +226,7 @@ def _begun_attempt(line: Mapping[str, Any]) -> AttemptRecord:
 
 @cache
 def _pid_space() -> str:
-    """Where a pid stands for one process: this boot and container.
+    """Where a pid identifies one process: this boot and container.
 
     Without /proc (macOS), this host.
     """

@@ -271,7 +271,7 @@ already searched it."""
 
 
 def enter(here: str) -> None:
-    """Import from this folder, besides installed packages.
+    """Import from this folder and from installed packages.
 
     Modules and tasks of the folder before are forgotten: this one may have modules of the same
     names.

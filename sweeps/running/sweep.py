@@ -289,7 +289,7 @@ class RayWatch:
                 self._end(cause)
 
     def _fault(self) -> str | None:
-        """Why no trial can run any more."""
+        """Why no trial can run anymore."""
         for name, process in self._needed.items():
             if not _runs(process):
                 return RAY_ENDS[name]

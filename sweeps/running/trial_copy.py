@@ -51,7 +51,7 @@ NOT_COPIED = (
     "error.txt",
     "checkpoints",
 )
-"""What is written anew for this study, or in a way of its own."""
+"""Files that are written for this study instead of copied."""
 
 
 def with_whole_sources(plan: Plan, console: Console) -> Plan:
@@ -76,7 +76,7 @@ def take_trials(plan: Plan, console: Console) -> Plan:
     names: dict[str, list[str]] = {}
     for planned in plan.to_take:
         if not planned.folder.attempts_path.exists():
-            source = replace(plan.sources[planned.trial.name])  # reads its result anew
+            source = replace(plan.sources[planned.trial.name])  # reads its result again
             _take(planned, source)
             names.setdefault(source.study.name, []).append(planned.trial.name)
     for study, trials in names.items():
@@ -234,7 +234,7 @@ class CheckpointCopy:
             self._filesystem.pipe_file(target, filesystem.cat_file(path))
 
     def _copy_own_files(self) -> None:
-        """Copy the files that the trial itself wrote beside its checkpoints. They may change in
+        """Copy the files that the trial itself wrote next to its checkpoints. They may change in
         place, so no links."""
         folder = Path(self._source.root, WORK_FILES)
         if (

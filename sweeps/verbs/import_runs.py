@@ -147,7 +147,7 @@ def _folder(source_name: str, overrides: list[str] | None) -> Path:
 
 
 def _plain(name: str) -> str:
-    """Letters, digits and _ . - alone."""
+    """Only letters, digits and _ . -."""
     return re.sub(r"[^\w.-]+", "-", name).strip("-._") or "runs"
 
 

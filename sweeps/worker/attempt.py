@@ -242,7 +242,7 @@ class Attempt:
         self._scores[event.set_name] = event.scores
         self.tell(About({"versions": versions()}))
         self.tell(event)
-        self._time.pause()  # from here on, training may go on
+        self._time.pause()  # from here on, training may continue
 
     def notice(self, text: str) -> None:
         self._heard()
@@ -335,7 +335,7 @@ class Attempt:
 
     @property
     def _trained_in(self) -> int:
-        """The attempt that trained the weights last: an earlier one, unless this one went on."""
+        """The attempt that trained the weights last: an earlier one, unless this one continued."""
         start = self._restored.start.checkpoint if self._restored else None
         return (
             self.assignment.attempt if start is None or self._last > start.step else start.attempt
@@ -390,7 +390,7 @@ class Attempt:
             )
 
     def _train_until(self, step: int) -> None:
-        """Training goes on, perhaps after an evaluation, or ends with this step."""
+        """Training continues, perhaps after an evaluation, or ends with this step."""
         if step > self._last:
             self._time.go_on()
         if step >= self.steps:

@@ -42,7 +42,7 @@ Values = Mapping[str, Value]
 
 
 def hidden_differences(rows: ObservedRows, are_named: bool) -> Iterator[Doubt]:
-    """Rows that change settings of which their name, or those of their runs, say nothing."""
+    """Rows that change settings that neither their name nor their runs' names mention."""
     stray_rows = [] if are_named else [stray.name for stray, _ in strays(rows)]
     for row in rows.rows[1:]:
         if len(row.changed) < 2 or row.name in stray_rows:

@@ -364,7 +364,7 @@ def change_words(changed: Settings, labels: Mapping[str, str]) -> str:
 
 
 def _names(rows: Sequence[ObservedRow]) -> list[str]:
-    """For folders and commands: each once, and base's alone is base."""
+    """For folders and commands: each once, and only base's is base."""
     names = list[str]()
     for row in rows:
         name = _plain(row.name)
@@ -375,7 +375,7 @@ def _names(rows: Sequence[ObservedRow]) -> list[str]:
 
 
 def _plain(name: str) -> str:
-    """Letters, digits and _ . - + alone, such as d_model_256_h_4."""
+    """Only letters, digits and _ . - +, such as d_model_256_h_4."""
     plain = re.sub(r"[^\w.+-]+", "_", name).strip("_.-") or "row"
     return plain if len(plain) <= LONGEST_NAME else f"{plain[:60]}-{_digest(name)}"
 

@@ -74,7 +74,7 @@ def caution(folder: Path) -> str | None:
 def _clauses(notes: Mapping[str, SetNotes]) -> Iterator[str]:
     """One clause per oddity.
 
-    Such as "pairs that also stand in train: 7 of 24 in dev, 3 of 20 in test".
+    Such as "pairs that are also in train: 7 of 24 in dev, 3 of 20 in test".
     """
     in_train = list[str]()
     blank = list[str]()

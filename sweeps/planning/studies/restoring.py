@@ -115,7 +115,7 @@ def _move_back(trashed_folder: Path, folder: Path) -> None:
 
 
 def _changed_rows(study: Study, record: Study, trials: Sequence[StudyTrial]) -> Iterator[Problem]:
-    """The rows of these trials whose name now stands for another change."""
+    """The rows of these trials whose name now belongs to a different change."""
     old_values = {row["row"]: row["values"] for row in record.rows}
     values = {row["row"]: row["values"] for row in study.rows}
     for row in dict.fromkeys(trial.row for trial in trials):
