@@ -25,12 +25,11 @@ KINDS = (bool, int, float, str)
 def task(
     *metrics: Metric, name: str | None = None, version: int = 1, **options: Any
 ) -> Callable[[Callable[..., Any]], Task[Any]]:
-    """Make a task of the function below it. The function gets the trial, and the values of its
-    keys.
+    """Make a task from a function. The function gets the trial and the values of its keys.
 
-    ``name`` is that of the function if it is left out. A parameter ``seed`` gets the trial's seed,
-    and ``steps`` is the number of steps; a function without it counts as one step. What it returns
-    are scores: a number for the only metric, or numbers by the names of metrics. ``options`` are
+    ``name`` defaults to the function's name. A parameter ``seed`` gets the trial's seed, and
+    ``steps`` is the number of steps; without ``steps``, the task has one step. The function returns
+    its scores: a number if there is only one metric, or numbers by metric name. ``options`` are
     other fields of `Task`, such as ``costs`` or ``verbs``; their functions get a configuration with
     the group ``args``.
 
