@@ -242,7 +242,7 @@ class Attempt:
         self._scores[event.set_name] = event.scores
         self.tell(About({"versions": versions()}))
         self.tell(event)
-        self._time.pause()  # from here on, training may continue
+        self._time.pause()  # from here on, training may go on
 
     def notice(self, text: str) -> None:
         self._heard()
@@ -390,7 +390,7 @@ class Attempt:
             )
 
     def _train_until(self, step: int) -> None:
-        """Training continues, perhaps after an evaluation, or ends with this step."""
+        """Training goes on, perhaps after an evaluation, or ends with this step."""
         if step > self._last:
             self._time.go_on()
         if step >= self.steps:

@@ -1,6 +1,6 @@
 """A task to start from: it fits a polynomial to noisy points of a sine.
 
-Comments say what to replace. Base values and rows are in ``conf/task/starter``. To run them, type
+Comments say what to replace. Base values and rows lie in ``conf/task/starter``. To run them, type
 ``allelse sweep task=starter``.
 """
 
