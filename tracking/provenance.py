@@ -195,7 +195,7 @@ def scored_by(content: Mapping[str, Any], set_name: str) -> Provenance:
 
 
 def prepared_place(folder: Path, task: str, fingerprint: str, code: str = "") -> Path:
-    """Where the data of this fingerprint lies below ``paths.data``, as this version of the user's
+    """Where the data of this fingerprint is in ``paths.data``, as this version of the user's
     code prepared it.
 
     ``code`` is the code's hash; "" for our own task, whose fingerprint names its version.

@@ -113,7 +113,7 @@ def _hidden_package(here: Path, names: list[str], owner: str) -> Iterator[Proble
     """One problem with all files of these names in the folder."""
     files = [name for name in names if _hides_package(here / name)]
     if files:
-        fault = f"lies next to {', '.join(files)}, which hides {owner}"
+        fault = f"is next to {', '.join(files)}, which hides {owner}"
         yield Problem("task", fault, "rename it")
 
 
@@ -279,7 +279,7 @@ already searched it."""
 
 
 def enter(here: str) -> None:
-    """Import from this folder, besides installed packages.
+    """Import from this folder and from installed packages.
 
     Modules and tasks of the folder before are forgotten: this one may have modules of the same
     names.

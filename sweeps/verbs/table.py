@@ -44,7 +44,7 @@ MetricNames = Annotated[
 SetName = Annotated[
     str | None, typer.Option("--set", help="Show the scores on this set, such as test.")
 ]
-Base = Annotated[str | None, typer.Option("--base", help="Take differences from this row.")]
+Base = Annotated[str | None, typer.Option("--base", help="Show differences from this row.")]
 ShownRows = Annotated[str | None, typer.Option("--rows", help="Show these rows, such as base,big.")]
 Columns = Annotated[
     str | None, typer.Option("--columns", help="Show these columns, by their names in CSV.")

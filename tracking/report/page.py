@@ -50,7 +50,7 @@ BY_LENGTH = (
     "from the first bucket to the last. Others are gray. Tests: allelse table --by length."
 )
 PUBLISHED_COSTS = (
-    "A published row without a number of parameters has base's. "
+    "Published rows without a parameter count use base's. "
     "Published rows are drawn at this study's FLOPs."
 )
 
@@ -140,7 +140,7 @@ def _sections(content: Content) -> list[Section]:
     set_tables = set_scores(table, content.entries)
     sections = [
         Section("table", "Results", "results.html", _results(content)),
-        Section("doubts", "What cannot be defended", "doubts.html", doubts),
+        Section("doubts", "Doubts about these runs", "doubts.html", doubts),
         Section("sets", "Scores on every set", "set_scores.html", set_tables),
         _differences_section(content),
         Section("verdict", "Against the published results", "text.html", _verdicts(table.findings)),

@@ -153,7 +153,7 @@ def test_other_settings_score_again_without_a_step_of_training(swept: Path, tmp_
     assert trained_steps(folder) == steps
     code, output = run(folder, *SWEEP[:3], "sweep.rows=[mean]", "--add")
     assert code == 2
-    assert "would be scored over the steps 3, 4 of base-s1, which were not kept" in " ".join(
+    assert "would be scored over the steps 3, 4 of base-s1, which have no checkpoint" in " ".join(
         output.split()
     )
     assert "must be steps with a checkpoint: 5" in " ".join(output.split())
