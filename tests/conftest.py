@@ -4,11 +4,12 @@ import os
 import subprocess
 import sys
 import zipfile
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from joined_ray import JoinedRay, running_ray
 
 from sweeps.config.hydra import Library
 from sweeps.trees import Tree
@@ -69,6 +70,14 @@ def pytest_runtest_makereport(
         report.outcome = "failed"
         report.longrepr = f"skipped in CI: {report.longrepr}"
     return report
+
+
+@pytest.fixture(scope="session")
+def joined_ray() -> Iterator[JoinedRay]:
+    """For sweeps whose subject is not how Ray starts or ends: to start it takes longer than they
+    do."""
+    with running_ray() as ray:
+        yield ray
 
 
 @pytest.fixture(scope="session")

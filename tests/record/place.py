@@ -5,13 +5,12 @@ import re
 import shutil
 import sqlite3
 import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
+from served_commands import PROGRAM, run_command
 from typed import typed
 
-COMMAND = Path(sys.executable).parent / "allelse"
 TOY = '''
 import os
 import time
@@ -132,16 +131,7 @@ class Place:
         environment = (
             os.environ | {"COLUMNS": "200", "TOY_FOLDER": str(self.folder)} | self.environment
         )
-        command = [str(COMMAND), *words]
-        return subprocess.run(
-            command,
-            cwd=self.folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=400,
-            check=False,
-        )
+        return run_command([str(PROGRAM), *words], self.folder, environment, timeout=400)
 
     def must(self, *words: str) -> str:
         """The output of a command that succeeds."""

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 from mlflow.entities import ViewType
 from mlflow.tracking import MlflowClient
-from place import COMMAND, ONE, STUDY, TEN, TOY, Place
+from place import ONE, STUDY, TEN, TOY, Place
+from served_commands import PROGRAM
 
 pytestmark = pytest.mark.usefixtures("tracked")
 
@@ -240,7 +241,7 @@ def test_what_was_changed_in_the_store_is_repaired(swept: Place) -> None:
 @pytest.fixture
 def page(swept: Place) -> Iterator["subprocess.Popen[str]"]:
     server = subprocess.Popen(
-        [str(COMMAND), "ui", STUDY, "--no-browser"],
+        [str(PROGRAM), "ui", STUDY, "--no-browser"],
         cwd=swept.folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -7,10 +7,12 @@ import re
 import shutil
 import signal
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from joined_ray import JoinedRay
 from scored_task import write_scored
 from studies import Running, allelse, wait_until
 
@@ -23,6 +25,8 @@ SWEEP = (
     "sweep.vary={score.beam: [1, 8]}",
     "sweep.seeds=[1,2,3]",
 )
+Run = Callable[..., tuple[int, str]]
+"""Of a command in a folder: its exit code, and all that it printed."""
 pytestmark = [pytest.mark.ray]
 
 
@@ -36,7 +40,7 @@ def store(tmp_path_factory: pytest.TempPathFactory, database: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def swept(tmp_path_factory: pytest.TempPathFactory, store: Path) -> Path:
+def swept(tmp_path_factory: pytest.TempPathFactory, store: Path, run: Run) -> Path:
     folder = Path(shutil.copytree(store, tmp_path_factory.mktemp("swept") / "here"))
     done = run(folder, *SWEEP)
     assert done[0] == 0, done[1]
@@ -48,13 +52,17 @@ def fresh(tmp_path: Path, store: Path) -> Path:
     return Path(shutil.copytree(store, tmp_path / "here"))
 
 
-def environment(folder: Path) -> dict[str, str]:
-    return os.environ | {"SCORED_FOLDER": str(folder), "COLUMNS": "200"}
+@pytest.fixture(scope="module")
+def run(joined_ray: JoinedRay) -> Run:
+    """Runs a command; a sweep joins the tests' Ray."""
 
+    def typed(folder: Path, *words: str) -> tuple[int, str]:
+        joined = (*words, joined_ray.word) if words[0] == "sweep" else words
+        environment = os.environ | joined_ray.environment | {"COLUMNS": "200"}
+        done = allelse(*joined, cwd=folder, env=environment)
+        return done.returncode, done.stdout + done.stderr
 
-def run(folder: Path, *words: str) -> tuple[int, str]:
-    done = allelse(*words, cwd=folder, env=environment(folder))
-    return done.returncode, done.stdout + done.stderr
+    return typed
 
 
 def scores(folder: Path) -> dict[str, object]:
@@ -121,10 +129,10 @@ def test_mlflow_has_a_run_of_each_with_its_weights(swept: Path) -> None:
     assert weights == [f"base-s{seed}" for seed in (1, 1, 2, 2, 3, 3)]
 
 
-def test_a_killed_sweep_ends_with_the_same_files(swept: Path, fresh: Path) -> None:
+def test_a_killed_sweep_ends_with_the_same_files(swept: Path, fresh: Path, run: Run) -> None:
     (fresh / "holds").touch()
     running = Running.start(
-        *SWEEP, cwd=fresh, trial=fresh / "runs/s/beam_8-s1", env=environment(fresh)
+        *SWEEP, cwd=fresh, trial=fresh / "runs/s/beam_8-s1", env=os.environ | {"COLUMNS": "200"}
     )
     wait_until(lambda: (fresh / "held").exists() or running.ended(), "a trial that is being scored")
     assert not running.ended(), running.process.communicate()[0]
@@ -143,7 +151,9 @@ def test_a_killed_sweep_ends_with_the_same_files(swept: Path, fresh: Path) -> No
     )
 
 
-def test_other_settings_score_again_without_a_step_of_training(swept: Path, tmp_path: Path) -> None:
+def test_other_settings_score_again_without_a_step_of_training(
+    swept: Path, tmp_path: Path, run: Run
+) -> None:
     folder = Path(shutil.copytree(swept, tmp_path / "here"))
     before, steps = scores(folder), trained_steps(folder)
     code, output = run(folder, *SWEEP[:3], "score.beam=2")
@@ -159,10 +169,12 @@ def test_other_settings_score_again_without_a_step_of_training(swept: Path, tmp_
     assert "must be steps with a checkpoint: 5" in " ".join(output.split())
 
 
-def test_a_row_has_the_scores_that_evaluate_gives_its_weights(swept: Path, tmp_path: Path) -> None:
+def test_a_row_has_the_scores_that_evaluate_gives_its_weights(
+    swept: Path, tmp_path: Path, run: Run
+) -> None:
     folder = Path(shutil.copytree(swept, tmp_path / "here"))
     words = ("evaluate", "task=scored", "base", "score.beam=1,8", "sweep.name=s", "--json")
-    done = allelse(*words, cwd=folder, env=environment(folder))
+    done = allelse(*words, cwd=folder)
     assert done.returncode == 0, done.stderr
     lines = json.loads(done.stdout)
     found = {
@@ -184,7 +196,7 @@ def test_a_row_has_the_scores_that_evaluate_gives_its_weights(swept: Path, tmp_p
         f"beam_{beam}": [found[f"s/base-s{seed}", "dev", beam] for seed in (1, 2, 3)]
         for beam in (1, 8)
     }
-    again = json.loads(allelse(*words, "--set", "test", cwd=folder, env=environment(folder)).stdout)
+    again = json.loads(allelse(*words, "--set", "test", cwd=folder).stdout)
     assert [line["now"] for line in again] == [False] * 6
     code, output = run(folder, *words, "--set", "tset")
     assert (code, "must be one of dev, test did you mean test?" in " ".join(output.split())) == (
@@ -193,7 +205,7 @@ def test_a_row_has_the_scores_that_evaluate_gives_its_weights(swept: Path, tmp_p
     ), output
 
 
-def test_weights_that_rows_score_cannot_be_dropped(swept: Path) -> None:
+def test_weights_that_rows_score_cannot_be_dropped(swept: Path, run: Run) -> None:
     code, output = run(swept, "drop", "base-s1", "sweep.name=s")
     assert (code, "beam_1-s1, beam_8-s1 score" in " ".join(output.split())) == (2, True), output
 
@@ -202,7 +214,7 @@ def test_weights_that_rows_score_cannot_be_dropped(swept: Path) -> None:
     ("fault", "word", "code"), [("fails", "failed", 1), ("diverges", "diverged", 0)]
 )
 def test_a_row_without_weights_says_so_and_is_no_failure_of_its_own(
-    fresh: Path, fault: str, word: str, code: int
+    fresh: Path, fault: str, word: str, code: int, run: Run
 ) -> None:
     (fresh / fault).touch()
     returned, output = run(fresh, *SWEEP[:4], "sweep.seeds=[1]")
@@ -216,16 +228,15 @@ def test_a_row_without_weights_says_so_and_is_no_failure_of_its_own(
 
 
 def test_rows_score_weights_that_were_trained_for_another_study(
-    swept: Path, tmp_path: Path
+    swept: Path, tmp_path: Path, run: Run
 ) -> None:
     folder = Path(shutil.copytree(swept, tmp_path / "here"))
     steps = trained_steps(swept)
 
     def typed(*words: str) -> str:
-        """With the variables of the first study, since others would be other code."""
-        done = allelse(*words, cwd=folder, env=environment(swept))
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        code, output = run(folder, *words)
+        assert code == 0, output
+        return output
 
     second = (
         "task=scored",
@@ -247,4 +258,4 @@ def test_rows_score_weights_that_were_trained_for_another_study(
     typed("sync", "sweep.name=second")
     assert runs_of_trials(folder, "second") == runs
     typed("sweep", *second[:2], "sweep.vary={score.beam: [2, 3]}", "--add")
-    assert trained_steps(swept) == steps, "the new row scores the weights that were taken"
+    assert trained_steps(folder) == steps, "the new row scores the weights that were taken"

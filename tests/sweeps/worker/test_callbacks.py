@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from allelse_in_folder import ALLELSE
+from served_commands import run_command
 from studies import lines
 
 from allelse.callbacks import resumable
@@ -110,15 +111,15 @@ class Killed:
 
 task = replace(module.run, work=lambda trial: module.run.work(Killed(trial)))
 """
+FRAMEWORKS = ("lightning", "transformers.models.bert.modeling_bert", "transformers.trainer")
+"""What the tasks import for seconds."""
 SOURCES = {"Lightning": LIGHTNING.replace("LOADER", "resumable"), "Trainer": TRAINER}
 
 
 def trained(folder: Path, name: str, study: str) -> int:
     command = [str(ALLELSE), "train", f"task={name}", f"sweep.name={study}", "tracking=off"]
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-    return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, check=False
-    ).returncode
+    return run_command(command, folder, environment, modules=FRAMEWORKS).returncode
 
 
 def total(folder: Path, study: str) -> float:
