@@ -18,6 +18,9 @@ PROJECT = Path(__file__).resolve().parent.parent
 # Ray gives its workers only what other processes leave of the CPUs: beside other work a test would
 # wait for minutes
 os.environ.setdefault("RAY_worker_niceness", "0")
+# threads of torch that wait for work would keep the cores from other processes: a training beside
+# others took five times the CPU time
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 PROGRAMS = {

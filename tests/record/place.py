@@ -8,7 +8,7 @@ import subprocess
 from contextlib import closing
 from pathlib import Path
 
-from served_commands import PROGRAM, run_command
+from served_commands import MLFLOW, PROGRAM, run_command
 from typed import typed
 
 TOY = '''
@@ -90,6 +90,8 @@ FILES = {
 STUDY = "sweep.name=toy"
 READING = ("plan", "table", "compare", "report", "config")
 RUNNING = ("train", "sweep")
+OF_MLFLOW = ("sync", "drop", "rm", "restore", "rename")
+"""These record no packages."""
 
 
 class Place:
@@ -131,7 +133,9 @@ class Place:
         environment = (
             os.environ | {"COLUMNS": "200", "TOY_FOLDER": str(self.folder)} | self.environment
         )
-        return run_command([str(PROGRAM), *words], self.folder, environment, timeout=400)
+        modules = MLFLOW if words[0] in OF_MLFLOW else ()
+        command = [str(PROGRAM), *words]
+        return run_command(command, self.folder, environment, timeout=400, modules=modules)
 
     def must(self, *words: str) -> str:
         """The output of a command that succeeds."""
