@@ -8,6 +8,7 @@ import subprocess
 from contextlib import closing
 from pathlib import Path
 
+from joined_ray import JoinedRay
 from served_commands import MLFLOW, PROGRAM, run_command
 from typed import typed
 
@@ -101,6 +102,8 @@ class Place:
     """
 
     tracked = False
+    joined: JoinedRay | None = None
+    """What its sweeps join; None where they start a Ray of their own."""
 
     def __init__(self, folder: Path, database: Path | None = None) -> None:
         self.folder, self.environment = folder, dict[str, str]()
@@ -133,6 +136,9 @@ class Place:
         environment = (
             os.environ | {"COLUMNS": "200", "TOY_FOLDER": str(self.folder)} | self.environment
         )
+        if words[0] == "sweep" and self.joined:
+            words = (*words, self.joined.word)
+            environment |= self.joined.environment
         modules = MLFLOW if words[0] in OF_MLFLOW else ()
         command = [str(PROGRAM), *words]
         return run_command(command, self.folder, environment, timeout=400, modules=modules)

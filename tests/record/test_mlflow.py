@@ -14,6 +14,7 @@ from statistics import mean
 from typing import Any
 
 import pytest
+from joined_ray import JoinedRay
 from mlflow.entities import ViewType
 from mlflow.tracking import MlflowClient
 from place import ONE, STUDY, TEN, TOY, Place
@@ -29,10 +30,11 @@ ROWS = ("base", "size_2")
 
 
 @pytest.fixture(scope="module")
-def _swept(tmp_path_factory: pytest.TempPathFactory, database: Path) -> Path:
+def _swept(tmp_path_factory: pytest.TempPathFactory, database: Path, joined_ray: JoinedRay) -> Path:
     """Two rows with three seeds each."""
     place = Place(tmp_path_factory.mktemp("swept") / "here", database)
     place.write({"toy.py": SEEDED})
+    place.joined = joined_ray
     place.must(
         "sweep",
         "task=toy",

@@ -45,6 +45,8 @@ class JoinedRay:
 def running_ray() -> Iterator[JoinedRay]:
     """Start Ray with the CPUs of this machine, as a sweep does; at the end, nothing is left."""
     token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(16)}
+    # else Ray kills workers when other processes fill the memory
+    patient = {"RAY_memory_monitor_refresh_ms": "0"}
     folder = tempfile.mkdtemp()  # a socket's path must be short
     command = [
         *(sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block"),
@@ -57,7 +59,7 @@ def running_ray() -> Iterator[JoinedRay]:
     ]
     keeper = subprocess.Popen(
         [sys.executable, "-c", KEEPER, *command],
-        env={**os.environ, **token},
+        env={**os.environ, **token, **patient},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -37,7 +37,8 @@ class Config:
 
 
 def home(trial):  # where a person edits, and not the study's copy
-    return next(folder for folder in trial.folder.parents if (folder / "conf").is_dir())
+    homes = (folder for folder in trial.folder.parents if (folder / "conf").is_dir())
+    return next(homes, Path())
 
 
 def averaged(config):

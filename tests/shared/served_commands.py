@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from threading import Timer
 
@@ -166,6 +166,7 @@ class _Server:
         return _Served(self._channel, request)
 
 
-@cache
+@lru_cache(maxsize=2)
 def _server(modules: tuple[str, ...]) -> _Server:
+    """The two used last stay; the memory of further ones would be missed."""
     return _Server(modules)
