@@ -1,6 +1,7 @@
 """The order of the test files, what CI may skip, and the wheel."""
 
 import os
+import signal
 import subprocess
 import sys
 import zipfile
@@ -14,6 +15,8 @@ from joined_ray import JoinedRay, running_ray
 from sweeps.config.hydra import Library
 from sweeps.trees import Tree
 
+# a shell's background job ignores Ctrl-C, and so would the processes that tests start
+signal.signal(signal.SIGINT, signal.default_int_handler)
 PROJECT = Path(__file__).resolve().parent.parent
 # Ray gives its workers only what other processes leave of the CPUs: beside other work a test would
 # wait for minutes
