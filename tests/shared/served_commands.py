@@ -94,7 +94,7 @@ def _arguments(command: Sequence[str]) -> list[str]:
 class _Served:
     """A command's process, seen from here: the other ends of its streams."""
 
-    def __init__(self, channel: socket.socket, request: dict[str, object]) -> None:
+    def __init__(self, channel: socket.socket, request: Mapping[str, object]) -> None:
         input_end, our_input = os.pipe()
         our_output, output_end = os.pipe()
         our_errors, errors_end = os.pipe()
@@ -162,7 +162,7 @@ class _Server:
                 start_new_session=True,
             )
 
-    def run(self, request: dict[str, object]) -> _Served:
+    def run(self, request: Mapping[str, object]) -> _Served:
         return _Served(self._channel, request)
 
 
