@@ -3,7 +3,6 @@
 import os
 import re
 import secrets
-import shutil
 import socket
 import subprocess
 import sys
@@ -15,18 +14,21 @@ from dataclasses import dataclass
 from sweeps.preflight.machine import cpus
 
 KEEPER = """
+import shutil
 import sys
 from contextlib import suppress
 from subprocess import DEVNULL
 import psutil
 
-head = psutil.Popen(sys.argv[1:], stdin=DEVNULL)
+folder, *command = sys.argv[1:]
+head = psutil.Popen(command, stdin=DEVNULL)
 sys.stdin.read()
 family = [head, *head.children(recursive=True)]
 for process in family:
     with suppress(psutil.NoSuchProcess):
         process.kill()
 psutil.wait_procs(family)
+shutil.rmtree(folder)
 """
 """Ends Ray once its own input ends: with the tests, however these end."""
 JOIN = re.compile(r"--address='([^']+)'")
@@ -58,7 +60,7 @@ def running_ray() -> Iterator[JoinedRay]:
         "--no-monitor",
     ]
     keeper = subprocess.Popen(
-        [sys.executable, "-c", KEEPER, *command],
+        [sys.executable, "-c", KEEPER, folder, *command],
         env={**os.environ, **token, **patient},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -70,7 +72,6 @@ def running_ray() -> Iterator[JoinedRay]:
         yield JoinedRay(f"cluster.address={_address(keeper)}", token)
     finally:
         keeper.communicate()
-        shutil.rmtree(folder)
 
 
 def _free_port() -> int:
