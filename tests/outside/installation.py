@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 from cases import Case
-from served_commands import MLFLOW, PROGRAM, TORCH, run_command
+from served_commands import PROGRAM, TORCH, run_command
 
 VOLATILE = re.compile(
     r"ts|checkpoint|asked|active|seconds|cpu_seconds|host|hosts|driver|pid|birth|lineage|run|commit|dirty|changes|command"
@@ -60,8 +60,7 @@ class Installation:
         typed = [str(self.program), *shlex.split(words)]
         environment = os.environ | {"COLUMNS": "160"}
         if self.program == PROGRAM:
-            modules = (*TORCH, *MLFLOW)
-            return run_command(typed, self.folder, environment, types, modules=modules)
+            return run_command(typed, self.folder, environment, types, modules=TORCH)
         return subprocess.run(
             typed,
             cwd=self.folder,

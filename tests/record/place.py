@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 from joined_ray import JoinedRay
-from served_commands import MLFLOW, PROGRAM, run_command
+from served_commands import PROGRAM, run_command
 from typed import typed
 
 TOY = '''
@@ -91,8 +91,6 @@ FILES = {
 STUDY = "sweep.name=toy"
 READING = ("plan", "table", "compare", "report", "config")
 RUNNING = ("train", "sweep")
-OF_MLFLOW = ("sync", "drop", "rm", "restore", "rename")
-"""These record no packages."""
 
 
 class Place:
@@ -139,9 +137,7 @@ class Place:
         if words[0] == "sweep" and self.joined:
             words = (*words, self.joined.word)
             environment |= self.joined.environment
-        modules = MLFLOW if words[0] in OF_MLFLOW else ()
-        command = [str(PROGRAM), *words]
-        return run_command(command, self.folder, environment, timeout=400, modules=modules)
+        return run_command([str(PROGRAM), *words], self.folder, environment, timeout=400)
 
     def must(self, *words: str) -> str:
         """The output of a command that succeeds."""

@@ -28,8 +28,7 @@ MODULES = (
 """What the verbs import beside the command line itself. Libraries that only some tasks need are
 not among them: a trial records what its process has imported."""
 TORCH = ("torch",)
-MLFLOW = ("mlflow.tracking", "mlflow.store.tracking.sqlalchemy_store")
-"""What commands with a network, and those that speak to MLflow, import for seconds."""
+"""What commands of a network import for seconds."""
 AT_START = dict(os.environ)
 READ_BY_COMMANDS = (
     "COLUMNS",
