@@ -1,4 +1,4 @@
-"""Commands that run in processes of their own whose imports are done: see ``serve_commands``."""
+"""Commands that run in processes of their own whose imports are done: see ``command_server``."""
 
 import json
 import os
@@ -17,7 +17,7 @@ import sweeps.cli
 
 PROGRAM = Path(sys.executable).parent / "allelse"
 AS_MODULE = (sys.executable, "-P", "-m", "sweeps.cli")
-SERVER = Path(__file__).with_name("serve_commands.py")
+SERVER = Path(__file__).with_name("command_server.py")
 MODULES = (
     "sweeps.planning.continuation",
     "sweeps.planning.study_rows.todays_words",
@@ -53,8 +53,8 @@ def run_command(
     """Run a command of ours to its end, its output captured; ``env`` instead of this process's
     environment.
 
-    ``modules`` are imported before the command's own, once for all commands that name them. With
-    another environment for Python or a library, in a new interpreter.
+    ``modules`` are imported before, once for all commands that name them. A command gets a new
+    interpreter if its environment differs in what Python or a library reads when it starts.
     """
     environment = dict(os.environ if env is None else env)
     if not _differs_only_for_commands(environment):
