@@ -30,6 +30,7 @@ NO_KEY = {STEPS: "steps=lambda config: 5", KEEP: "steps=()"}
 DIES = """        if step == 4 and (HERE / "dies").exists():
             trial.checkpoint(step, total)
             list(trial.states([4]))  # waits until it is written
+            import os
             os.kill(os.getpid(), 9)
 """
 NO_END = {
@@ -49,7 +50,7 @@ def edited(changes: dict[str, str]) -> str:
 
 def run(folder: Path, *words: str) -> tuple[int, str]:
     """The exit code, and the output on one line."""
-    environment = os.environ | {"SCORED_FOLDER": str(folder), "COLUMNS": "300"}
+    environment = os.environ | {"COLUMNS": "300"}
     done = allelse(*words, cwd=folder, env=environment)
     return done.returncode, " ".join((done.stdout + done.stderr).split())
 

@@ -16,11 +16,10 @@ SAVES = (
 
 
 @pytest.fixture
-def folder(tmp_path: Path, database: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, database: Path) -> Path:
     write_scored(tmp_path)
     (tmp_path / "runs").mkdir()
     shutil.copy(database, tmp_path / "runs")
-    monkeypatch.setenv("SCORED_FOLDER", str(tmp_path))
     return tmp_path
 
 
