@@ -132,7 +132,11 @@ class Trial(Protocol[Config_co]):
 
     @property
     def saved(self) -> Saved | None:
-        """The newest complete checkpoint, the same on every worker, or None at the start."""
+        """The newest complete checkpoint, the same on every worker, or None at the start.
+
+        If it was saved with ``random=True``, reading it restores the random numbers: read it after
+        you seed and build the model, and before the first step.
+        """
 
     @property
     def scored(self) -> Mapping[str, Numbers]:
@@ -150,8 +154,14 @@ class Trial(Protocol[Config_co]):
         you measure while training by set and metric: ``dev/accuracy``.
         """
 
-    def checkpoint(self, step: int, state: Any, score: float | None = None) -> None:
+    def checkpoint(
+        self, step: int, state: Any, score: float | None = None, *, random: bool = False
+    ) -> None:
         """Save the state after ``step``. It is copied now, and written while training goes on.
+
+        With ``random``, the states of Python's, NumPy's and torch's random numbers are saved, too,
+        so that a resumed trial draws the same. This works with one worker, and leaves out
+        generators of your own.
 
         A plain state consists of dicts, lists, tuples, numbers, strings, tensors and arrays. It
         comes back as it was. For other states give the task ``save`` and ``load``; training waits

@@ -14,7 +14,7 @@ import typer
 from rich.markup import escape
 
 from sweeps.config.tasks import ENTRY_POINTS, OURS
-from sweeps.console import OUT, next_verb, print_json
+from sweeps.console import OUT, command, next_verb, print_json
 from sweeps.problems import Problem, RefusedError
 from sweeps.verbs.command import Json, OverrideList, guarded
 
@@ -25,6 +25,8 @@ TEMPLATE = Path(__file__).parent / "template"
 STARTER = "starter"
 """The template's own name, in its text and in the names of its files."""
 NEW_NAME = "must be a new name"
+VARIED = "sweep.vary={degree: [3, 9], lr: [0.01]}"
+"""Rows of the starter that need no file."""
 
 TaskName = Annotated[
     str, typer.Argument(metavar="NAME", help="Name of the task, and of its Python module.")
@@ -41,9 +43,11 @@ HydraInfo = Annotated[
 
 @guarded
 def init(name: TaskName) -> None:
-    """Write a task of your own to start from: a Python file, base values and three rows."""
+    """Write a task of your own to start from: a Python file and three rows."""
     for path in create(name, Path.cwd()):
         OUT.print(f"Wrote {escape(str(path))}", soft_wrap=True)
+    OUT.print(f"{name}.py runs as it is. Replace its data, model and loop by yours.")
+    OUT.print(f"Rows without files: {command('plan', f'task={name}', VARIED)}", soft_wrap=True)
     next_verb("plan", [f"task={name}"])
 
 
