@@ -14,7 +14,8 @@ import typer
 from rich.markup import escape
 
 from sweeps.config.tasks import ENTRY_POINTS, OURS
-from sweeps.console import OUT, command, next_verb, print_json
+from sweeps.console import OUT, next_verb, print_json
+from sweeps.planning.studies.advice import command
 from sweeps.problems import Problem, RefusedError
 from sweeps.verbs.command import Json, OverrideList, guarded
 
