@@ -393,8 +393,8 @@ class Attempt:
             self.tell(Noticed(text))
 
     def _train_until(self, step: int) -> None:
-        """Training goes on, perhaps after an evaluation, or ends with this step."""
+        """Training goes on, perhaps after an evaluation or beyond planned steps, or ends now."""
         if step > self._last:
             self._time.go_on()
-        if step >= self.steps:
+        if step == self.steps:
             self._time.pause()
