@@ -102,7 +102,12 @@ def _file_problems(name: str, folder: Path) -> Iterator[Problem]:
     for path in ("conf", "conf/task"):
         if os.path.lexists(folder / path) and not (folder / path).is_dir():
             yield Problem(path, "is not a folder", "rename it, or work in another folder")
-    for path in (f"{name}.py", f"{name}/__init__.py", f"conf/task/{name}"):
+    for path in (
+        f"{name}.py",
+        f"{name}/__init__.py",
+        f"conf/task/{name}",
+        f"conf/task/{name}.yaml",
+    ):
         if os.path.lexists(folder / path):
             yield Problem(path, "exists", "choose another name, or work in another folder")
 

@@ -11,10 +11,10 @@ from typing import Any
 import psutil
 import pytest
 from studies import Running, allelse, lines, wait_until
-from tracking.written.watch import WrittenMetrics
 from typed import printed
 
 from examples import EXAMPLES, copied
+from tracking.written.watch import WrittenMetrics
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 FOLDERS = {"gpt": "gpt", "reviews": "trainer", "moons": "lightning"}
