@@ -4,9 +4,11 @@ and settings that it names."""
 from pathlib import Path
 
 from sweeps.command_task.lookup import command_file, command_task
+from sweeps.command_task.programs import SCRIPTS
 from sweeps.command_task.template import placeholders
 from sweeps.problems import RefusedError
 
+ENDINGS = (*SCRIPTS, ".yaml", ".yml", ".json", ".toml", ".cfg", ".ini")
 LARGEST = 1 << 16  # bytes of such a file; longer ones hold data
 
 
@@ -32,7 +34,7 @@ def _words(name: str, here: Path) -> list[str]:
     if task is None or task.definition is None:
         return []
     words = [word.rpartition("=")[2] for word in task.definition.words]
-    return [word for word in words if word and not placeholders(word)]
+    return [word for word in words if word.endswith(ENDINGS) and not placeholders(word)]
 
 
 def _is_text(file: Path) -> bool:

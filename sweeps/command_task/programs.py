@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,11 +31,18 @@ def program_problems(definition: Definition, here: Path) -> Iterator[Problem]:
         yield Problem("command", fault, allowed, nearest(script, names), place)
 
 
-def is_there(program: str, here: Path, search_path: str | None) -> bool:
+def is_there(program: str, here: Path, typed_path: str | None) -> bool:
+    """Whether it may be executed. ``typed_path`` is the PATH of the file, if it has one."""
     if os.sep in program:
         path = here / program
         return path.is_file() and os.access(path, os.X_OK)
-    return shutil.which(program, path=search_path) is not None
+    return shutil.which(program, path=typed_path or search_path()) is not None
+
+
+def search_path() -> str:
+    """PATH, and then the folder of this Python: where no other one is there, ``python`` is this
+    one."""
+    return os.pathsep.join([os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent)])
 
 
 def _programs(program: str) -> list[str]:

@@ -29,7 +29,6 @@ LOOK_S = 0.02
 
 def main() -> None:
     orders, status, grace, *words = sys.argv[1:]
-    end_marked(os.environ[MARK])
     _control(PR_SET_CHILD_SUBREAPER, 1)
     guard = Guard(int(orders), int(status), float(grace))
     guard.start(words)
@@ -200,7 +199,7 @@ def _processes() -> Iterator[tuple[int, int, str]]:
 
 
 def end_marked(mark: str) -> None:
-    """Kill what an earlier attempt of the same trial has left, if its guard was killed, too."""
+    """Kill what is left of a command whose guard was killed, too: a trial's worker calls it."""
     _killed(lambda: [pid for pid in _marked(mark) if pid != os.getpid()])
 
 

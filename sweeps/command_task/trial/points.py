@@ -1,66 +1,14 @@
 """The points that a command writes, and the journal and scores that they become."""
 
-import re
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from sweeps.command_task.definition import WrittenMetric
 from sweeps.task import Trial
-
-NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|nan|inf|-inf"
-PAIR = re.compile(rf"(?P<name>[A-Za-z_][\w./-]*)\s*[:=]\s*(?P<value>{NUMBER})(?![\w.])")
-STEPS = ("step", "global_step", "iter", "iteration", "epoch")
-
-
-@dataclass(frozen=True)
-class WrittenPoint:
-    """One value of a metric. ``source`` is where it was written."""
-
-    name: str
-    value: float
-    step: int | None
-    source: str
-
-
-class Points(Protocol):
-    """What a command has written since the last poll."""
-
-    def poll(self) -> list[WrittenPoint]: ...
-
-
-class WrittenMetrics:
-    """Reads ``name: value`` from a command's output. A line may name its step."""
-
-    def __init__(self, folder: Path, stdout: Path) -> None:
-        self._path = stdout
-        self._at = 0
-
-    def poll(self) -> list[WrittenPoint]:
-        if not self._path.exists():
-            return []
-        with self._path.open("rb") as file:
-            file.seek(self._at)
-            content = file.read()
-        whole = content[: content.rfind(b"\n") + 1]
-        self._at += len(whole)
-        points: list[WrittenPoint] = []
-        for line in whole.decode("utf-8", "replace").splitlines():
-            points += _points(line)
-        return points
-
-
-def _points(line: str) -> Iterable[WrittenPoint]:
-    values = {match["name"]: float(match["value"]) for match in PAIR.finditer(line)}
-    steps = [int(values.pop(name)) for name in STEPS if name in values]
-    step = steps[0] if steps else None
-    return [WrittenPoint(name, value, step, "stdout") for name, value in values.items()]
-
-
-def environment(folder: Path) -> dict[str, str]:
-    return {}
+from tracking.written.point import WrittenPoint
 
 
 @dataclass
@@ -69,16 +17,20 @@ class Recording:
 
     ``start`` is the step that the attempt goes on from, and ``step`` the last reported one.
     ``counts``: points without a step count 1, 2, 3 by name; otherwise they belong to the last step.
+    ``planned``: points of this step, the last one, are held until ``release``, since training is
+    over for the platform once it is reported.
     """
 
     metrics: Sequence[WrittenMetric]
     trial: Trial[Any]
     start: int
     counts: bool
+    planned: float = math.inf
     step: int = 0
     values: dict[str, float] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     numbers: Counter[str] = field(default_factory=Counter)
+    held: list[WrittenPoint] = field(default_factory=list)
     has_late: bool = False
 
     def __post_init__(self) -> None:
@@ -99,9 +51,12 @@ class Recording:
         """
         self.remember(points)
         by_step: dict[int, dict[str, float]] = {}
+        last = self.step
         for point in points:
-            step = self._step(point)
-            if step > self.start:
+            step = last = self._step(point, last)
+            if step >= self.planned:
+                self.held.append(replace(point, step=step))
+            elif step > self.start:
                 by_step.setdefault(step, {})[self._label(point)] = point.value
         began = self.step
         for step in sorted(by_step):
@@ -111,6 +66,11 @@ class Recording:
             else:
                 self._note_late(step)
         return self.step > began
+
+    def release(self) -> None:
+        """Report what was held: the command has ended."""
+        self.planned = math.inf
+        self.report(self.held)
 
     def report_values(self, step: int) -> None:
         """Report the last values after this step, if nothing was reported so far."""
@@ -134,13 +94,14 @@ class Recording:
         tabled = [written for written in self.metrics if written.metric.tabled]
         return [written for written in tabled if written.metric.name not in self.values]
 
-    def _step(self, point: WrittenPoint) -> int:
+    def _step(self, point: WrittenPoint, last: int) -> int:
+        """Its own step, or else the ``last`` one, or its number."""
         if point.step is not None:
             return point.step
         if not self.counts:
-            return self.step
+            return last
         self.numbers[point.name] += 1
-        return max(self.step, self.numbers[point.name])
+        return max(last, self.numbers[point.name])
 
     def _label(self, point: WrittenPoint) -> str:
         """The name in the journal: a metric's is its set and name, as for any task."""
@@ -158,4 +119,5 @@ class Recording:
 
 def is_of(written: WrittenMetric, point: WrittenPoint) -> bool:
     """Whether the point gives a value of the metric."""
-    return written.point == point.name and written.source in (None, point.source)
+    has_source = written.source is None or point.comes_from(written.source)
+    return written.point == point.name and has_source

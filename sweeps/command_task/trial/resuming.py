@@ -91,7 +91,7 @@ class Beginning:
     is_exact: bool = True
 
 
-def beginning(out: Path, pattern: str, home: Path, state: Any, step: int) -> Beginning:
+def beginning_of(out: Path, pattern: str, home: Path, state: Any, step: int) -> Beginning:
     """The newest checkpoint from before the last report, ``step``, that is still as it was.
 
     ``home`` has the record of the last one; ``state`` is that of the platform's checkpoint. If none

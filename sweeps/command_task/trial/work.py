@@ -1,5 +1,6 @@
 """One trial of a command in its worker: run it, watch it, and keep what it has written."""
 
+import math
 import os
 import shutil
 import time
@@ -7,22 +8,27 @@ from dataclasses import asdict
 from typing import Any
 
 from sweeps.command_task.definition import Definition
+from sweeps.command_task.programs import search_path
 from sweeps.command_task.template import filled
 from sweeps.command_task.trial.ends import timed_out, unless_failed, without_metric
+from sweeps.command_task.trial.guard import end_marked
 from sweeps.command_task.trial.output import Output
-from sweeps.command_task.trial.points import Recording, WrittenMetrics, WrittenPoint, environment
+from sweeps.command_task.trial.points import Recording
 from sweeps.command_task.trial.process import CommandProcess, Start
 from sweeps.command_task.trial.resuming import (
     Beginning,
     CheckpointWatch,
     Resumable,
     Written,
-    beginning,
+    beginning_of,
     write_record,
 )
 from sweeps.command_task.values import group_variables, key_values, planned_steps, trial_values
 from sweeps.task import Trial
 from tracking.uri import shown_words
+from tracking.written.environment import environment
+from tracking.written.point import WrittenPoint
+from tracking.written.watch import WrittenMetrics
 
 LOOK_S = 0.5
 """Between two looks at what a command has written. Its end is seen at once."""
@@ -44,34 +50,44 @@ class CommandTrial:
         self.out = trial.folder / "out"
         number = f"-{trial.rank}" if trial.rank else ""
         self.output_path = trial.folder / f"output{number}.txt"
-        self.start_step = trial.saved.step if trial.saved else 0
-        self.saved_step = self.start_step
-        counts = definition.steps is None and definition.checkpoint is None
-        self.recording = Recording(definition.metrics, trial, self.start_step, counts)
+        self.saved_step = trial.saved.step if trial.saved else 0
+        self.recording = Recording(
+            definition.metrics,
+            trial,
+            start=self.saved_step,
+            counts=definition.steps is None and definition.checkpoint is None,
+            planned=planned_steps(definition, trial.config) or math.inf,
+        )
         self.checkpoints: CheckpointWatch | None = None
+        self.n_notices = 0
 
     def run(self) -> None:
-        start = self._beginning()
+        mark = f"{self.out}:{self.trial.rank}"
+        end_marked(mark)
+        beginning = self._beginning()
         self.points = WrittenMetrics(self.out, self.output_path)
-        self._take_earlier(self.points.poll(), start)
+        self._take_earlier(self.points.earlier, beginning)
         if self.definition.checkpoint is not None and not self.trial.rank:
             self.checkpoints = CheckpointWatch(self.out, self.definition.checkpoint)
         self.output = Output(self.output_path)
-        values = key_values(self.definition, self.trial.config)
-        values |= trial_values(self.trial, self.out, start.checkpoint)
-        words = self.definition.template.arguments(values)
-        self.trial.about({"command": shown_words(words)})
-        env = {**os.environ, "PYTHONUNBUFFERED": "1"}
-        env |= environment(self.out) | group_variables(self.trial)
-        env |= {name: filled(text, values) for name, text in self.definition.env.items()}
-        mark = f"{self.out}:{self.trial.rank}"
-        grace = self.definition.grace
-        with CommandProcess(Start(words, env, self.output_path, grace, mark)) as process:
+        start = self._start(beginning, mark)
+        self.trial.about({"command": shown_words(start.words)})
+        with CommandProcess(start) as process:
             stopped = self._watch(process)
         if not stopped:
-            unless_failed(process, words[0], self.output.last_lines())
+            unless_failed(process, start.words[0], self.output.last_lines())
         if not self.trial.rank:
             self._end(stopped)
+
+    def _start(self, beginning: Beginning, mark: str) -> Start:
+        """The command's words and variables."""
+        values = key_values(self.definition, self.trial.config)
+        values |= trial_values(self.trial, self.out, beginning.checkpoint)
+        env = {**os.environ, "PATH": search_path()}
+        env |= environment(self.out) | group_variables(self.trial)
+        env |= {name: filled(text, values) for name, text in self.definition.env.items()}
+        words = self.definition.template.arguments(values)
+        return Start(words, env, self.output_path, self.definition.grace, mark)
 
     def _beginning(self) -> Beginning:
         """Where the command begins. Unless it goes on from a checkpoint, ``{out}`` is emptied."""
@@ -79,10 +95,10 @@ class CommandTrial:
         start = Beginning()
         if pattern is not None:
             state = self.trial.saved.state if self.trial.saved else None
-            start = beginning(self.out, pattern, self.trial.folder, state, self.start_step)
-        if start.checkpoint is not None:
+            start = beginning_of(self.out, pattern, self.trial.folder, state, self.saved_step)
+        if self.trial.rank == 0 and start.checkpoint is not None:
             self.trial.notice(f"goes on from {start.checkpoint.relative_to(self.out)}")
-        elif not self.trial.rank:
+        elif self.trial.rank == 0 and self.out.exists():
             self._begin_again()
         self.out.mkdir(parents=True, exist_ok=True)
         self.output_path.touch()
@@ -90,15 +106,14 @@ class CommandTrial:
 
     def _begin_again(self) -> None:
         """Remove what earlier attempts have written."""
-        if not self.out.exists():
-            return
         reason = "none of its checkpoints is there"
         if self.definition.checkpoint is None:
             reason = f"{self.definition.file} has no checkpoint:"
         self.trial.notice(f"begins again: {reason}")
         earlier = self.out.with_name("earlier")
+        shutil.rmtree(earlier, ignore_errors=True)
         self.out.rename(earlier)  # at once, before other workers write there
-        shutil.rmtree(earlier)
+        shutil.rmtree(earlier, ignore_errors=True)
         self.output_path.unlink(missing_ok=True)
 
     def _take_earlier(self, points: list[WrittenPoint], start: Beginning) -> None:
@@ -110,7 +125,7 @@ class CommandTrial:
 
     def _watch(self, process: CommandProcess) -> bool:
         """Until the command ends. Returns whether it was asked to. Raises TimedOutError."""
-        deadline = time.monotonic() + (self.definition.timeout or float("inf"))
+        deadline = time.monotonic() + (self.definition.timeout or math.inf)
         is_late = False
         stopped = False
         pause = 0.0
@@ -139,10 +154,17 @@ class CommandTrial:
             return
         complete = self.checkpoints.complete if self.checkpoints else None
         has_reported = self.recording.report(self.points.poll())
+        self._pass_on_notices()
         if complete is not None and has_reported:
             self._save(complete)
         if self.checkpoints is not None:
             self.checkpoints.look()
+
+    def _pass_on_notices(self) -> None:
+        """Say once what could not be read."""
+        for text in self.points.notices[self.n_notices :]:
+            self.trial.notice(text)
+        self.n_notices = len(self.points.notices)
 
     def _save(self, written: Written) -> None:
         """Note that this checkpoint belongs to the reports so far."""
@@ -157,6 +179,7 @@ class CommandTrial:
 
         Raises CommandError for a metric without a value.
         """
+        self.recording.release()
         if stopped:
             if self.checkpoints is not None and (last := self.checkpoints.end()):
                 self._save(last)
