@@ -64,7 +64,7 @@ def test_the_new_task_is_planned_and_trained_as_it_is(workplace: Path) -> None:
 
     planned = json.loads(printed(workplace, "plan", "task=fresh_curve", "--json"))
     weights = {trial["row"]: trial["weights"] for trial in planned}
-    assert weights == {"base": None, "no_momentum": None, "straight": None, "wide": "base-s1"}
+    assert weights == {"base": "", "no_momentum": "", "straight": "", "wide": "base-s1"}
     varied = json.loads(printed(workplace, "plan", "task=fresh_curve", VARIED, "--json"))
     assert [trial["row"] for trial in varied] == ["base", "degree_3", "degree_9", "lr_0.01"]
 
@@ -75,8 +75,6 @@ def test_the_new_task_is_planned_and_trained_as_it_is(workplace: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["points", "np", "task", "trial"])
-def test_the_new_task_may_have_the_name_of_something_in_its_file(
-    workplace: Path, name: str
-) -> None:
-    printed(workplace, "init", name)
-    printed(workplace, "train", f"task={name}", "steps=1", "tracking=off")
+def test_the_new_task_may_have_the_name_of_something_in_its_file(tmp_path: Path, name: str) -> None:
+    printed(tmp_path, "init", name)
+    printed(tmp_path, "train", f"task={name}", "steps=1", "tracking=off")
