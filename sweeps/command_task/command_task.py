@@ -58,7 +58,6 @@ def task_of(definition: Definition, here: Path) -> CommandTask:
     """The task. Paths of the file are relative to ``here``."""
     arguments = _arguments(definition)
     schema = make_dataclass("Config", [(GROUP, arguments)], frozen=True)
-    watched = {written.point: written.metric.label for written in definition.metrics[:1]}
     return CommandTask(
         name=definition.name,
         version=definition.version,
@@ -71,7 +70,7 @@ def task_of(definition: Definition, here: Path) -> CommandTask:
         cautions=lambda config, data: _cautions(definition),
         data_problems=lambda config, data: _data_problems(definition, here, config),
         fingerprint=partial(_fingerprint, definition, here),
-        watched=watched,
+        watched={},
         definition=definition,
     )
 

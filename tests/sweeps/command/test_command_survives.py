@@ -209,3 +209,32 @@ def trial_of(worker: psutil.Process) -> str:
         if mark:
             return mark.partition("/checkpoints/")[0]
     return ""
+
+
+RANKED = """\
+import os, sys
+from pathlib import Path
+
+rank, out = sys.argv[1:]
+names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_PORT")
+(Path(out) / rank).write_text(" ".join(os.environ[name] for name in names))
+print("score:", 1 + int(rank))
+"""
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_each_worker_runs_the_command_and_the_first_one_reports(
+    furnish: Callable[[Path], Path], tmp_path: Path
+) -> None:
+    definition = "command: python train.py {rank} {out}\nmetrics: {score: up}\n"
+    folder = write_script(furnish(tmp_path / "study"), definition, RANKED)
+    done = allelse("sweep", "sweep.name=s", "cluster.workers=2", "tracking=off", cwd=folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    trial = folder / "runs" / "s" / "base-s1"
+    assert json.loads((trial / "result.json").read_text())["scores"]["dev"]["score"] == 1
+    (out,) = trial.glob("checkpoints/*/files/out")
+    first, second = ((out / rank).read_text().split() for rank in "01")
+    assert (first[:3], second[:3]) == (["0", "2", "0"], ["1", "2", "0"])
+    assert first[3] == second[3]
+    assert "score: 2" in (trial / "log.txt").read_text()
