@@ -43,7 +43,7 @@ def main():
     parser.add_argument("--layers", type=int, default=1)
     parser.add_argument("--width", type=int, default=16)
     parser.add_argument("--dropout", type=float, default=0.1)
-    parser.add_argument("--lr", type=float, default=0.003)
+    parser.add_argument("--lr", type=float, default=0.01)
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", default="out")
@@ -57,6 +57,7 @@ def main():
         num_hidden_layers=options.layers,
         num_attention_heads=2,
         hidden_dropout_prob=options.dropout,
+        initializer_range=0.2,
         **sizes,
     )
     settings = TrainingArguments(
@@ -69,6 +70,7 @@ def main():
         eval_strategy="steps",
         eval_steps=20,
         save_steps=20,
+        dataloader_pin_memory=False,
         report_to="none",
         disable_tqdm=True,
     )
