@@ -29,12 +29,18 @@ def moons(number, seed):
 
 
 class Classifier(lightning.LightningModule):
-    def __init__(self, width, layers, lr):
+    def __init__(self, width, layers, lr, seed):
         super().__init__()
         self.lr = lr
+        self.seed = seed
         pairs = pairwise([2, *[width] * layers])
         hidden = [nn.Sequential(nn.Linear(before, after), nn.ReLU()) for before, after in pairs]
         self.net = nn.Sequential(*hidden, nn.Linear(width, 2))
+
+    def train_dataloader(self):
+        """In another order each epoch, which follows from seed and epoch: also after a resume."""
+        order = torch.Generator().manual_seed(1000 * self.seed + self.current_epoch)
+        return DataLoader(moons(400, seed=0), batch_size=20, shuffle=True, generator=order)
 
     def training_step(self, batch):
         points, labels = batch
@@ -63,11 +69,11 @@ def main():
     options = parser.parse_args()
 
     lightning.seed_everything(options.seed, verbose=False)
-    module = Classifier(options.width, options.layers, options.lr)
-    training = DataLoader(moons(400, seed=0), batch_size=20, shuffle=True)
+    module = Classifier(options.width, options.layers, options.lr, options.seed)
     dev = DataLoader(moons(400, seed=1), batch_size=400)
     trainer = lightning.Trainer(
         max_epochs=options.epochs,
+        reload_dataloaders_every_n_epochs=1,
         log_every_n_steps=5,
         logger=CSVLogger(options.out, name="", version="", flush_logs_every_n_steps=5),
         callbacks=[ModelCheckpoint(options.out, filename="{epoch}", save_top_k=-1)],
@@ -75,7 +81,7 @@ def main():
         enable_progress_bar=False,
         enable_model_summary=False,
     )
-    trainer.fit(module, training, dev, ckpt_path=options.resume, weights_only=True)
+    trainer.fit(module, val_dataloaders=dev, ckpt_path=options.resume, weights_only=True)
 
 
 if __name__ == "__main__":
