@@ -15,7 +15,7 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.loggers import CSVLogger
 from torch import nn
 from torch.nn import functional
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, Sampler, TensorDataset
 
 
 def moons(number, seed):
@@ -28,19 +28,32 @@ def moons(number, seed):
     return TensorDataset(points + noise, labels)
 
 
+class Order(Sampler):
+    """Another order each epoch, which follows from seed and epoch: also after a resume."""
+
+    def __init__(self, size, seed):
+        self.size = size
+        self.seed = seed
+        self.epoch = 0
+
+    def set_epoch(self, epoch):  # Lightning calls it
+        self.epoch = epoch
+
+    def __iter__(self):
+        generator = torch.Generator().manual_seed(1000 * self.seed + self.epoch)
+        return iter(torch.randperm(self.size, generator=generator).tolist())
+
+    def __len__(self):
+        return self.size
+
+
 class Classifier(lightning.LightningModule):
-    def __init__(self, width, layers, lr, seed):
+    def __init__(self, width, layers, lr):
         super().__init__()
         self.lr = lr
-        self.seed = seed
         pairs = pairwise([2, *[width] * layers])
         hidden = [nn.Sequential(nn.Linear(before, after), nn.ReLU()) for before, after in pairs]
         self.net = nn.Sequential(*hidden, nn.Linear(width, 2))
-
-    def train_dataloader(self):
-        """In another order each epoch, which follows from seed and epoch: also after a resume."""
-        order = torch.Generator().manual_seed(1000 * self.seed + self.current_epoch)
-        return DataLoader(moons(400, seed=0), batch_size=20, shuffle=True, generator=order)
 
     def training_step(self, batch):
         points, labels = batch
@@ -69,11 +82,12 @@ def main():
     options = parser.parse_args()
 
     lightning.seed_everything(options.seed, verbose=False)
-    module = Classifier(options.width, options.layers, options.lr, options.seed)
+    module = Classifier(options.width, options.layers, options.lr)
+    training = moons(400, seed=0)
+    loader = DataLoader(training, batch_size=20, sampler=Order(len(training), options.seed))
     dev = DataLoader(moons(400, seed=1), batch_size=400)
     trainer = lightning.Trainer(
         max_epochs=options.epochs,
-        reload_dataloaders_every_n_epochs=1,
         log_every_n_steps=5,
         logger=CSVLogger(options.out, name="", version="", flush_logs_every_n_steps=5),
         callbacks=[ModelCheckpoint(options.out, filename="{epoch}", save_top_k=-1)],
@@ -81,7 +95,7 @@ def main():
         enable_progress_bar=False,
         enable_model_summary=False,
     )
-    trainer.fit(module, val_dataloaders=dev, ckpt_path=options.resume, weights_only=True)
+    trainer.fit(module, loader, dev, ckpt_path=options.resume, weights_only=True)
 
 
 if __name__ == "__main__":
