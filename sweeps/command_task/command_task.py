@@ -66,9 +66,9 @@ def task_of(definition: Definition, here: Path) -> CommandTask:
         steps=partial(_steps, definition),
         work=partial(work, definition),
         base=schema(arguments()),
-        problems=partial(_problems, definition),
+        problems=partial(_problems, definition, here),
         cautions=lambda config, data: _cautions(definition),
-        data_problems=lambda config, data: _data_problems(definition, here, config),
+        data_problems=lambda config, data: _absences(definition, here, config),
         fingerprint=partial(_fingerprint, definition, here),
         watched={},
         definition=definition,
@@ -105,11 +105,12 @@ def _steps(definition: Definition, config: Any) -> int:
     return steps if type(steps) is int and steps >= 1 else 1
 
 
-def _problems(definition: Definition, config: Any) -> Iterator[Problem]:
+def _problems(definition: Definition, here: Path, config: Any) -> Iterator[Problem]:
     steps = planned_steps(definition, config)
     if steps is not None and (type(steps) is not int or steps < 1):
         fault = f"gives {steps!r} steps"
         yield Problem("steps", fault, "must be at least 1", place=definition.place("steps"))
+    yield from _absences(definition, here, config)
 
 
 def _cautions(definition: Definition) -> Iterator[str]:
@@ -146,8 +147,9 @@ def _data(definition: Definition, config: Any) -> list[str]:
     ]
 
 
-def _data_problems(definition: Definition, here: Path, config: Any) -> Iterator[Problem]:
-    """The program, its script and the data that are not there."""
+def _absences(definition: Definition, here: Path, config: Any) -> Iterator[Problem]:
+    """The problems of the program, its script and the data that are not there: here, or on a
+    node."""
     yield from program_problems(definition, here)
     for path in _data(definition, config):
         if not (here / path).exists():

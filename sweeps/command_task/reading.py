@@ -84,7 +84,8 @@ class Reading:
             booleans=self._booleans,
             **fields,
         )
-        self.problems += _placeholder_problems(definition)
+        if not self._is_refused("args"):
+            self.problems += _placeholder_problems(definition)
         self.problems += _name_problems(definition)
         if self.problems:
             raise RefusedError(sorted(self.problems, key=self._line_of))
@@ -93,6 +94,9 @@ class Reading:
     def refuse(self, key: str, fault: str, allowed: str, similar: str | None = None) -> None:
         place = f"{self.file}:{self.lines.get(key, 1)}"
         self.problems.append(Problem(key, fault, allowed, similar, place))
+
+    def _is_refused(self, key: str) -> bool:
+        return any(problem.key == key for problem in self.problems)
 
     def _line_of(self, problem: Problem) -> int:
         return int(str(problem.place).rpartition(":")[2])

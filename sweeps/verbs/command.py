@@ -26,6 +26,7 @@ EFFECTS = {
     "train": "started",
     "ui": "started",
     "init": "written",
+    "probe": "started",
     "report": "written",
     "drop": "moved",
     "rm": "moved",

@@ -13,16 +13,30 @@ from tracking.written.growing_file import GrowingFile, UnreadError
 from tracking.written.once import PointsOnce
 from tracking.written.point import WrittenPoint
 
-STEP, SUMMARY = 2, 5  # fields of Event
-VALUE = 1  # of Summary
-TAG, SIMPLE_VALUE, TENSOR = 1, 2, 8  # of Value
-TYPE, SHAPE, CONTENT, FLOATS, DOUBLES = 1, 2, 4, 5, 6  # of Tensor
+# fields of Event
+STEP = 2
+SUMMARY = 5
+# of Summary
+VALUE = 1
+# of Value
+TAG = 1
+SIMPLE_VALUE = 2
+TENSOR = 8
+# of Tensor
+TYPE = 1
+SHAPE = 2
+CONTENT = 4
+FLOATS = 5
+DOUBLES = 6
 FORMATS = {1: "<f", 2: "<d"}
 """By TensorFlow's number of a type: float and double."""
-VARINT, EIGHT_BYTES, BYTES, FOUR_BYTES = 0, 1, 2, 5
-"""The wire types of protocol buffers."""
-HEAD, TAIL = 12, 4
-"""Bytes before and after a record's data."""
+# wire types of protocol buffers
+VARINT = 0
+EIGHT_BYTES = 1
+BYTES = 2
+FOUR_BYTES = 5
+HEAD = 12  # bytes before a record's data
+TAIL = 4  # and after it
 
 Field = tuple[int, int | bytes]
 

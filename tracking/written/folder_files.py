@@ -58,7 +58,7 @@ def _listed(folder: Path, earlier: Listing) -> Listing:
     except OSError:
         return Listing()
     folders = [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
-    files = [Path(entry.path) for entry in entries if entry.is_file()]
+    files = [Path(entry.path) for entry in entries if entry.is_file(follow_symlinks=False)]
     is_settled = time.time() - status.st_mtime > SETTLED_S
     return Listing(stamp, is_settled, folders, files)
 

@@ -20,11 +20,13 @@ class JsonDocument:
     """A document that can't be read is being written, and is read again when it has changed; or it
     holds JSON lines."""
 
-    def __init__(self, path: Path, source: str, given: "Counter[Occurrence] | None" = None) -> None:
+    def __init__(
+        self, path: Path, source: str, earlier: "Counter[Occurrence] | None" = None
+    ) -> None:
         self._path = path
         self._source = source
         self._stamp: tuple[int, ...] = ()
-        self._once = PointsOnce(given)
+        self._once = PointsOnce(earlier)
 
     def skip_to_end(self) -> None:
         """A document has no end to append to."""

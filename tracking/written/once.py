@@ -15,8 +15,8 @@ class PointsOnce:
     Several files may share what was given: each checkpoint of Trainer repeats all points.
     """
 
-    def __init__(self, given: "Counter[Occurrence] | None" = None) -> None:
-        self._given = Counter[Occurrence]() if given is None else given
+    def __init__(self, earlier: "Counter[Occurrence] | None" = None) -> None:
+        self._given = Counter[Occurrence]() if earlier is None else earlier
         self._read = Counter[Occurrence]()
 
     def begin_again(self) -> None:

@@ -23,7 +23,7 @@ END = r"(?![\w]|[.:/,]\d|-\d)"
 PAIR = re.compile(
     r"(?<![\w/.@])(?P<name>[A-Za-z_][\w/.@-]{0,60}(?: [A-Za-z_][\w/.@-]{0,60}){0,2})"
     r"['\"]?\s{0,20}(?:[:=]|[|│])\s{0,20}['\"]?(?:[A-Za-z_.\d]{1,30}\()?"
-    rf"(?P<value>{NUMBER})(?:\s?/\s?(?P<whole>\d+))?{END}",
+    rf"(?P<value>{NUMBER})(?:\s?/\s?(?P<divisor>\d+))?{END}",
     re.IGNORECASE,
 )
 """A name of up to three words, and its value, also such as ``tensor(0.5)`` or ``9833/10000``."""
@@ -147,6 +147,6 @@ def _whole(match: re.Match[str] | None, group: str) -> int | None:
 
 def _value(match: re.Match[str]) -> float:
     """The number as it stands there: 87.5 for 87.5%. A fraction is divided."""
-    whole = match.groupdict().get("whole")
+    divisor = match.groupdict().get("divisor")
     value = float(match["value"])
-    return value / float(whole) if whole and float(whole) else value
+    return value / float(divisor) if divisor and float(divisor) else value

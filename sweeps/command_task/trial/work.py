@@ -25,6 +25,7 @@ from sweeps.command_task.trial.resuming import (
 )
 from sweeps.command_task.values import group_variables, key_values, planned_steps, trial_values
 from sweeps.task import Trial
+from tracking.provenance import RESUMED_FROM
 from tracking.uri import shown_words
 from tracking.written.environment import environment
 from tracking.written.point import WrittenPoint
@@ -71,7 +72,8 @@ class CommandTrial:
             self.checkpoints = CheckpointWatch(self.out, self.definition.checkpoint)
         self.output = Output(self.output_path)
         start = self._start(beginning, mark)
-        self.trial.about({"command": shown_words(start.words)})
+        resumed_from = beginning.checkpoint and beginning.checkpoint.name
+        self.trial.about({"command": shown_words(start.words), RESUMED_FROM: resumed_from})
         with CommandProcess(start) as process:
             stopped = self._watch(process)
         if not stopped:

@@ -6,7 +6,7 @@ import pytest
 from command_script import DEFINITION, write_script
 from typed import refusal, refused_for
 
-PLACE = "(conf/task/mine.yaml:{line})"
+STEPS = 'steps: "{args.steps}"'
 CASES = {
     "an unknown placeholder": (
         ("{args.layers}", "{args.layer}"),
@@ -28,12 +28,12 @@ CASES = {
         ],
     ),
     "an unknown key": (
-        ("steps: ", "timout: 3\nsteps: "),
+        (STEPS, f"timout: 3\n{STEPS}"),
         ["timout (conf/task/mine.yaml:15) is not a key … did you mean timeout?"],
     ),
     "a key twice": (
         ("  layers: 4\n", "  layers: 4\n  layers: 5\n"),
-        ["args.layers (conf/task/mine.yaml:11) stands there twice"],
+        ["args.layers (conf/task/mine.yaml:12) stands there twice"],
     ),
     "the seed as a key": (
         ("  layers: 4\n", "  layers: 4\n  seed: 5\n"),
@@ -69,10 +69,10 @@ CASES = {
     ),
     "no command": (
         (DEFINITION[: DEFINITION.index("args:")], ""),
-        ["task is … known:"],
+        ['task (command line) is "mine", but there is no module mine … known: translation'],
     ),
     "data that is not there": (
-        ("steps: ", "data: [train.pi]\nsteps: "),
+        (STEPS, f"data: [train.pi]\n{STEPS}"),
         [
             "data (conf/task/mine.yaml:15) names train.pi, which is not there … did you mean train.py"
         ],
@@ -82,11 +82,11 @@ CASES = {
         ["args.text (conf/task/mine.yaml:12) is used by no placeholder"],
     ),
     "observing what is no key": (
-        ("steps: ", "observes: [layer]\nsteps: "),
+        (STEPS, f"observes: [layer]\n{STEPS}"),
         ["observes (conf/task/mine.yaml:15) names layer … did you mean layers?"],
     ),
     "a duration that is none": (
-        ("steps: ", "timeout: 2 hors\nsteps: "),
+        (STEPS, f"timeout: 2 hors\n{STEPS}"),
         ["timeout (conf/task/mine.yaml:15) is '2 hors' must be a duration above 0"],
     ),
     "{resume} without checkpoint": (
@@ -106,12 +106,12 @@ CASES = {
         ["command (conf/task/mine.yaml:1) … No closing quotation"],
     ),
     "variables that are no texts": (
-        ("steps: ", "env: [A]\nsteps: "),
+        (STEPS, f"env: [A]\n{STEPS}"),
         ["env (conf/task/mine.yaml:15) … must be a group of keys"],
     ),
     "no YAML": (
         ("args:\n", "args: [\n"),
-        ["mine (conf/task/mine.yaml:10) cannot be read"],
+        ["mine (conf/task/mine.yaml:11) cannot be read"],
     ),
 }
 

@@ -1,0 +1,87 @@
+"""Each metric that a command writes, by name and source, and a guess of what it is."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from tracking.observed.columns import TRAINING, direction, is_set_by_hand, set_of
+from tracking.written.point import WrittenPoint
+
+STDOUT = "stdout"
+
+
+@dataclass(frozen=True)
+class ListedMetric:
+    """``steps``: the first and the last one that it was written with; None if it had none.
+    ``is_constant``: it never changed, and its name is no metric's: most likely a setting.
+    ``is_loose``: it lies below the current folder, where a trial has no place of its own.
+    """
+
+    name: str
+    source: str
+    points: int
+    last: float
+    steps: tuple[int, int] | None
+    is_constant: bool = False
+    is_loose: bool = False
+
+    @property
+    def better(self) -> str | None:
+        """The direction, as its name suggests."""
+        return None if is_set_by_hand(self.name) else direction(self.name)
+
+    @property
+    def set(self) -> str | None:
+        """The set in its name, such as val of val_loss."""
+        return set_of(self.name)
+
+    @property
+    def is_result(self) -> bool:
+        """Whether it looks like a result rather than a setting, a cost or the training's loss."""
+        return self.better is not None and self.set not in TRAINING and not self.is_loose
+
+    @property
+    def rank(self) -> tuple[bool, bool, bool, str]:
+        """Results first. Files come before output, which people write for people."""
+        has_set = self.set is not None and self.set not in TRAINING
+        return (not self.is_result, not has_set, self.source == STDOUT, self.name)
+
+    def as_json(self) -> dict[str, Any]:
+        first, last = self.steps or (None, None)
+        return {
+            "name": self.name,
+            "source": self.source,
+            "points": self.points,
+            "last": self.last if math.isfinite(self.last) else None,
+            "first_step": first,
+            "last_step": last,
+            "better": self.better,
+            "set": self.set,
+            "is_constant": self.is_constant,
+            "in_out": not self.is_loose,
+        }
+
+
+def listed_metrics(
+    points: Iterable[WrittenPoint], loose_points: Iterable[WrittenPoint] = ()
+) -> list[ListedMetric]:
+    """The likeliest results first."""
+    metrics = [*_metrics(points, False), *_metrics(loose_points, True)]
+    return sorted(metrics, key=lambda metric: metric.rank)
+
+
+def _metrics(points: Iterable[WrittenPoint], is_loose: bool) -> list[ListedMetric]:
+    by_origin: dict[tuple[str, str], list[WrittenPoint]] = {}
+    for point in points:
+        by_origin.setdefault((point.name, point.source), []).append(point)
+    metrics: list[ListedMetric] = []
+    for (name, source), written in by_origin.items():
+        steps = [point.step for point in written if point.step is not None]
+        span = (min(steps), max(steps)) if steps else None
+        last = written[-1].value
+        is_setting = is_set_by_hand(name) or direction(name) is None
+        is_constant = is_setting and len({point.value for point in written}) == 1
+        metric = ListedMetric(name, source, len(written), last, span, is_constant, is_loose)
+        metrics.append(metric)
+    return metrics
