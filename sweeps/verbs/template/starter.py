@@ -4,11 +4,11 @@ Replace the data, the model and the loop by yours. Rows lie in ``conf/task/start
 them, type ``allelse sweep task=starter``.
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
-from allelse import Costs, Metric, Observes, Range, Scores, Symbol, task
+from allelse import Costs, Metric, Observes, Range, Scores, Symbol, Trial, task
 
 
 def points(number: int, seed: int, reach: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
@@ -21,7 +21,7 @@ def points(number: int, seed: int, reach: float = 1.0) -> tuple[np.ndarray, np.n
 # Replace: the keyword parameters are the keys that rows change, and their defaults are base.
 @task(Metric("mse", label="MSE", better="down", decimals=4, set="test"), name="starter")
 def train(
-    trial,
+    trial: Trial[Any],
     *,
     degree: Annotated[int, Range(1, 12), Symbol("n")] = 5,  # tables call it n
     lr: float = 0.1,
@@ -30,7 +30,7 @@ def train(
     steps: int = 500,
     save_every: Annotated[int, Observes()] = 50,  # it changes no result
     reach: Annotated[float, Scores()] = 1.0,  # it changes how a trained model is scored
-):
+) -> float | None:
     """Replace: your training loop. It gives the trial what the study should keep."""
     np.random.seed(trial.seed)
     x, y = points(200, seed=0)
@@ -49,10 +49,11 @@ def train(
         weights = weights + velocity
         stops = trial.stopping()  # then save, and return
         if stops or step % save_every == 0 or step == steps:
-            trial.report(step, {"train/loss": np.mean(error**2)})
+            trial.report(step, {"train/loss": float(np.mean(error**2))})
             # random: a resumed trial draws the same batches
             trial.checkpoint(step, (weights, velocity), random=True)
         if stops:
             return None
     x, y = points(1000, seed=1, reach=reach)
-    return np.mean((np.vander(x, degree + 1) @ weights - y) ** 2)  # the score
+    error = np.vander(x, degree + 1) @ weights - y
+    return float(np.mean(error**2))  # the score
