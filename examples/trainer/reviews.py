@@ -20,13 +20,12 @@ VOCABULARY = [word for words in WORDS.values() for word in words]
 
 
 def reviews(number, seed):
-    """Reviews of eight words, of which the ones that decide stand anywhere."""
+    """Reviews of eight words, of which three decide and stand anywhere."""
     chance = random.Random(seed)
     data = []
     for _ in range(number):
         label = chance.randrange(2)
-        words = chance.choices(WORDS[None], k=5) + chance.choices(WORDS[label], k=2)
-        words += chance.choices(WORDS[1 - label], k=1)
+        words = chance.choices(WORDS[None], k=5) + chance.choices(WORDS[label], k=3)
         chance.shuffle(words)
         tokens = [VOCABULARY.index(word) for word in words]
         data.append({"input_ids": torch.tensor(tokens), "labels": label})
