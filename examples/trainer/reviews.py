@@ -43,7 +43,7 @@ def main():
     parser.add_argument("--width", type=int, default=16)
     parser.add_argument("--dropout", type=float, default=0.1)
     parser.add_argument("--lr", type=float, default=0.01)
-    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", default="out")
     parser.add_argument("--resume", help="a checkpoint")
@@ -65,10 +65,10 @@ def main():
         learning_rate=options.lr,
         per_device_train_batch_size=16,
         seed=options.seed,
-        logging_steps=20,
+        logging_steps=10,
         eval_strategy="steps",
-        eval_steps=20,
-        save_steps=20,
+        eval_steps=10,
+        save_steps=10,
         dataloader_pin_memory=False,
         report_to="none",
         disable_tqdm=True,
