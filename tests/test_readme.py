@@ -141,7 +141,8 @@ def compose(verb: str, parsed: dict[str, Any], task: TaskSource) -> None:
     elif verb == "compare":
         assert len([argument for argument in parsed["arguments"] if "=" not in argument]) == 2
     elif verb == "init":
-        assert Path(f"{parsed['name']}.py").exists()
+        new_task = parsed["name"]
+        assert any(Path(path).exists() for path in (f"{new_task}.py", f"conf/task/{new_task}.yaml"))
     elif verb in task_verbs(task):
         assert read_request(verb, parsed["arguments"], task).names
     else:

@@ -1,6 +1,6 @@
 """A small GPT that learns to write made-up sentences, letter by letter.
 
-    python gpt.py --layers 2 --seed 1
+    python small_gpt.py --layers 2 --seed 1
 
 It writes its losses to ``metrics.jsonl`` in the folder ``--out``, and resumes from a checkpoint.
 """
