@@ -43,7 +43,7 @@ def main():
     parser.add_argument("--width", type=int, default=16)
     parser.add_argument("--dropout", type=float, default=0.1)
     parser.add_argument("--lr", type=float, default=0.01)
-    parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", default="out")
     parser.add_argument("--resume", help="a checkpoint")
