@@ -37,7 +37,7 @@ def main() -> None:
         (folder / "conf" / "task" / "lines.yaml").write_text(LINES)
         seeds = f"sweep.seeds={list(range(1, N_TRIALS + 1))}"
         words = ["task=date", seeds, "tracking=off", "sweep.share=false"]
-        subprocess.run([ALLELSE, "sweep", *words], cwd=folder, check=True, capture_output=True)
+        subprocess.run([ALLELSE, "sweep", *words], cwd=folder, check=True, stdout=sys.stderr)
         delays = list(_delays(folder / "runs" / "date-full"))
         print(f"| part of a trial | median of {len(delays)} | longest |\n| --- | --- | --- |")
         for number, part in enumerate(("from queue to exec", "from exit to result")):

@@ -13,6 +13,7 @@ from typing import Any
 from tracking.card import Metric
 from tracking.files import write_atomic
 from tracking.observed.record import doubts_by_title
+from tracking.report.bucket_figures import bucket_figures
 from tracking.report.curve_figures import curve_figures
 from tracking.report.drawing import FIGURE_FORMATS, Drawing, Entry
 from tracking.report.forest import forest
@@ -20,6 +21,7 @@ from tracking.report.output_samples import SetTexts, output_samples
 from tracking.report.provenance_facts import provenance_facts, utc
 from tracking.report.scatter import scatters
 from tracking.report.set_scores import set_scores
+from tracking.report.trial_pictures import trial_pictures
 from tracking.statistics.study_findings import StudyFindings
 from tracking.statistics.table_rows import TableRow
 from tracking.study import last_active
@@ -43,6 +45,10 @@ INTERVALS = "Bar: 95 % interval, simultaneous over all tested rows (Bonferroni).
 HOLLOW_NOTE = "Hollow: the published difference."
 DEVIATIONS = "Error bars: one standard deviation over seeds."
 SIDE_BY_SIDE = "Rows of equal cost are drawn side by side."
+BY_LENGTH = (
+    "Each bucket is scored as a whole. In color: the rows whose difference from base changes most "
+    "from the first bucket to the last. Others are gray. Tests: allelse table --by length."
+)
 PUBLISHED_COSTS = (
     "A published row without a number of parameters has base's. "
     "Published rows are drawn at this study's FLOPs."
@@ -74,13 +80,17 @@ class Content:
         return scatters(self.table.card, self.entries) if self.drawn else []
 
     @cached_property
+    def by_length(self) -> list[Drawing]:
+        return bucket_figures(self.table, self.entries) if self.drawn else []
+
+    @cached_property
     def curves(self) -> dict[str, list[Drawing]]:
         """By journal name."""
         return curve_figures(self.table.study, self.entries) if self.drawn else {}
 
     @property
     def figures(self) -> list[Drawing]:
-        figures = [*self.differences, *self.scores]
+        figures = [*self.differences, *self.scores, *self.by_length]
         for drawings in self.curves.values():
             figures += drawings
         return figures
@@ -135,6 +145,7 @@ def _sections(content: Content) -> list[Section]:
         _differences_section(content),
         Section("verdict", "Against the published results", "text.html", _verdicts(table.findings)),
         _scores_section(content),
+        _length_section(content),
         Section("curves", "Learning curves", "curves.html", content.curves),
         Section("costs", "Costs", "costs.html", _costs(content)),
     ]
@@ -142,6 +153,8 @@ def _sections(content: Content) -> list[Section]:
     for number, (artifact, samples) in enumerate(samples_of_artifact.items(), start=1):
         title = artifact.capitalize()
         sections.append(Section(f"samples-{number}", title, "samples.html", samples))
+    pictures = trial_pictures(table.study, content.entries) if content.drawn else []
+    sections.append(Section("pictures", "Pictures", "pictures.html", pictures))
     if any(row.seeds for row in table.rows):
         sections.append(Section("methods", "Methods", "text.html", [("", methods(table))]))
     facts = provenance_facts(table.study)
@@ -172,6 +185,11 @@ def _scores_section(content: Content) -> Section:
         notes.append(PUBLISHED_COSTS)
     figures = {"drawings": content.scores, "note": " ".join(notes)}
     return Section("scores", "Score against cost", "figures.html", content.scores and figures)
+
+
+def _length_section(content: Content) -> Section:
+    figures = {"drawings": content.by_length, "note": BY_LENGTH}
+    return Section("by-length", "Scores by length", "figures.html", content.by_length and figures)
 
 
 def _has_tests(table: StudyTable) -> bool:

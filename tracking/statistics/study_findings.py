@@ -150,26 +150,30 @@ def find(
 ) -> StudyFindings:
     """Everything for all rows of the study, even if a table shows fewer. With ``reports_of``, also
     the best reports."""
-    trained = [row for row in rows if not row.shares_weights]
-    families: dict[str, Family] = {}
-    scoring: dict[str, tuple[Family, ...]] = {}
     published = dict[str, dict[str, float | None]]()
     for metric in study.task.tabled:
-        family = _family(study, trained, reference, metric, study.paired)
-        if family is not None:
-            families[metric.name] = family
-        scoring[metric.name] = _scoring_families(study, rows, metric)
         published[metric.name] = {row.row: row.published[metric.name] for row in rows}
-    return StudyFindings(
-        reference,
-        families,
-        scoring,
+    return replace(
+        over_seeds(study, rows, reference),
         unlike=unlike(study),
         best=_best_reports(study, reports_of) if reports_of else {},
         best_of=reports_of,
         later_seeds=later_note(study),
         published=published,
     )
+
+
+def over_seeds(study: Study, rows: Sequence[TableRow], reference: str) -> StudyFindings:
+    """Only the tests over seeds."""
+    trained = [row for row in rows if not row.shares_weights]
+    families: dict[str, Family] = {}
+    scoring: dict[str, tuple[Family, ...]] = {}
+    for metric in study.task.tabled:
+        family = _family(study, trained, reference, metric, study.paired)
+        if family is not None:
+            families[metric.name] = family
+        scoring[metric.name] = _scoring_families(study, rows, metric)
+    return StudyFindings(reference, families, scoring)
 
 
 def _scoring_families(

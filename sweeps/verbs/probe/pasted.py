@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import yaml
 
-from sweeps.verbs.probe.listing import ListedMetric
+from sweeps.verbs.probe.listing import ListedMetric, by_name
 
 MOST = 30
 """Metrics of a block. A command that writes hundreds has its results among the first."""
@@ -15,23 +15,25 @@ PLAIN = re.compile(r"[A-Za-z_][\w-]*")
 
 
 def pasted(metrics: Sequence[ListedMetric]) -> str:
-    """The block ``metrics:``, ready to paste. A name that several sources have is active once.
+    """The block ``metrics:``, ready to paste, with the best source of each name.
 
     "" if there is no metric below {out} and on standard output."""
-    usable = [metric for metric in metrics if not metric.is_loose and not metric.is_constant]
+    usable = [metric for metric in metrics if _is_usable(metric)]
     if not usable:
         return ""
+    has_measured = any(metric.is_measured for metric in usable)
     lines = ["metrics:"]
-    keys: set[str] = set()
-    for metric in usable[:MOST]:
+    for metric in [sources[0] for sources in by_name(usable)][:MOST]:
         key = metric.name.replace("/", "_")
         fields = ", ".join(_fields(metric, key))
-        is_active = metric.is_result and key not in keys
-        if is_active:
-            keys.add(key)
-        mark = "" if is_active else "# "
+        is_training_loss = has_measured and metric.name.lower() == "loss"
+        mark = "" if metric.is_result and not is_training_loss else "# "
         lines.append(f"  {mark}{_text(key)}: {{{fields}}}")
     return "\n".join([*lines, ""])
+
+
+def _is_usable(metric: ListedMetric) -> bool:
+    return not (metric.is_loose or metric.is_constant or metric.is_setting)
 
 
 def _fields(metric: ListedMetric, key: str) -> Iterator[str]:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from sweeps.command_task.command_task import CommandTask
 from sweeps.command_task.draft import draft
@@ -62,12 +63,13 @@ def command_of_task(task: CommandTask, of_trial: Mapping[str, Value]) -> ProbedC
 def with_steps(task: CommandTask, steps: int) -> CommandTask:
     """The task with another number of steps. Raises RefusedError if no key holds it."""
     definition = task.definition
+    base: Any = task.base
     names = placeholders(str(definition.steps)) if definition is not None else []
     if not names:
         fault = "can't be set: steps: names no key"
         raise RefusedError([Problem("--steps", fault, 'write it as steps: "{args.KEY}"')])
-    arguments = replace(task.base.args, **{names[0].removeprefix(KEYS): steps})
-    return replace(task, base=replace(task.base, args=arguments))
+    arguments = replace(base.args, **{names[0].removeprefix(KEYS): steps})
+    return replace(task, base=replace(base, args=arguments))
 
 
 def trial_values(out: Path, checkpoint: Path | None = None) -> dict[str, Value]:

@@ -9,6 +9,7 @@ from sweeps.command_task.command_task import CommandTask
 from sweeps.command_task.definition import Definition
 from sweeps.command_task.trial.resuming import Written, newest
 from sweeps.problems import Problem, RefusedError
+from sweeps.verbs.probe.listing import COST_WORDS
 from sweeps.verbs.probe.request import command_of_task, trial_values, with_steps
 from sweeps.verbs.probe.run import (
     Ran,
@@ -24,11 +25,6 @@ from tracking.written.watch import WrittenMetrics
 
 LOOK_S = 0.05
 """Between two looks whether the command may be killed: it should not run on for long."""
-TIME_WORDS = {
-    *("time", "runtime", "seconds", "second", "sec", "secs", "ms", "elapsed", "duration", "eta"),
-    *("speed", "throughput", "memory", "mem", "gpu", "cpu", "flops", "flos", "mfu", "tps"),
-}
-"""Metrics with one of these in their names differ from run to run."""
 Origin = tuple[str, str]
 """A metric's name and its source."""
 Values = Mapping[tuple[Origin, int], float]
@@ -180,11 +176,11 @@ def resumption(
 
 
 def _values(points: Iterable[WrittenPoint]) -> dict[tuple[Origin, int], float]:
-    """The last value of each metric at each step, without those of time and memory."""
+    """The last value of each metric at each step, without costs."""
     return {
         ((point.name, point.source), point.step): point.value
         for point in points
-        if point.step is not None and TIME_WORDS.isdisjoint(words_of(point.name))
+        if point.step is not None and COST_WORDS.isdisjoint(words_of(point.name))
     }
 
 

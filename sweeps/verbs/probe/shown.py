@@ -10,13 +10,13 @@ from rich.text import Text
 
 from sweeps.command_task.lookup import FOLDER, command_names
 from sweeps.console import OUT, next_command
-from sweeps.verbs.probe.listing import ListedMetric
+from sweeps.verbs.probe.listing import ListedMetric, by_name
 from sweeps.verbs.probe.pasted import UNDECIDED, pasted
 from sweeps.verbs.probe.run import Ran
 from tracking.shell import shell_line
 from tracking.words import plural
 
-MOST_FILES = 8
+MOST_NAMES = 8
 DIRECTIONS = {"up": "up (guessed)", "down": "down (guessed)", None: "?"}
 SOUGHT = (
     ("in files below {out}", "JSON lines, csv, TensorBoard's events, trainer_state.json, MLflow"),
@@ -70,18 +70,27 @@ def _table(metrics: Sequence[ListedMetric]) -> Table:
         table.add_column(name, justify="right")
     table.add_column("steps")
     table.add_column("better")
-    for metric in metrics:
+    for sources in by_name(metrics):
+        metric = sources[0]
         style = "bold" if metric.is_result else "dim"
-        remark = " (current folder)" if metric.is_loose else ""
         table.add_row(
             f"[{style}]{escape(metric.name)}[/]",
-            f"{escape(metric.source)}{remark}",
+            escape(_sources(sources)),
             str(metric.points),
             f"{metric.last:.6g}",
             _steps(metric),
             DIRECTIONS[metric.better],
         )
     return table
+
+
+def _sources(metrics: Sequence[ListedMetric]) -> str:
+    """Such as "metrics.csv, also stdout"."""
+    first, *others = [
+        f"{metric.source} (current folder)" if metric.is_loose else metric.source
+        for metric in metrics
+    ]
+    return f"{first}, also {', '.join(others)}" if others else first
 
 
 def _steps(metric: ListedMetric) -> str:
@@ -101,7 +110,7 @@ def _remarks(ran: Ran, metrics: Sequence[ListedMetric]) -> Iterator[str]:
         )
     constant = [f"{metric.name} {metric.last:.6g}" for metric in metrics if metric.is_constant]
     if constant:
-        yield f"Never changed, so probably settings: {', '.join(constant)}."
+        yield f"With one value alone: {_some_of(list(dict.fromkeys(constant)))}."
     infinite = [metric.name for metric in metrics if not math.isfinite(metric.last)]
     if infinite:
         yield f"Not finite at the end: {', '.join(infinite)}."
@@ -148,7 +157,10 @@ def _show_nothing(ran: Ran) -> None:
 
 
 def _names(files: Sequence[str]) -> str:
-    visible = ", ".join(files[:MOST_FILES])
-    surplus = len(files) - MOST_FILES
-    end = f" and {surplus} more" if surplus > 0 else ""
-    return f": {visible}{end}." if files else "."
+    return f": {_some_of(files)}." if files else "."
+
+
+def _some_of(names: Sequence[str]) -> str:
+    visible = ", ".join(names[:MOST_NAMES])
+    surplus = len(names) - MOST_NAMES
+    return f"{visible} and {surplus} more" if surplus > 0 else visible

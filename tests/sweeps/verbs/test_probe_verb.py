@@ -84,11 +84,11 @@ def test_the_block_fits_the_commands_task(folder: Path) -> None:
     block = text[text.index("metrics:\n") : text.index("\nNext:")]
     assert block.splitlines() == [
         "metrics:",
-        "  val_acc: {better: up, set: val, point: val/acc, source: metrics.csv}",
         "  test_accuracy: {better: up, set: test, source: stdout}",
+        "  val_acc: {better: up, set: val, point: val/acc, source: metrics.csv}",
         "  # train_loss: {better: down, set: train, source: stdout}",
     ]
-    assert "Never changed, so probably settings: lr 0.1, seed 3." in text
+    assert "With one value alone: lr 0.1, seed 3." in text
     assert text.splitlines()[-1] == f"Next: allelse init NAME -- {' '.join(COMMAND)}"
 
     printed(folder, "init", "mine", "--", *COMMAND)
