@@ -10,8 +10,6 @@ Resumed training ends with the same weights as undisturbed training. A framework
 when its callback is made.
 """
 
-import random
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
@@ -19,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from sweeps.random_states import random_states, set_random_states
 from sweeps.task import Trial
 
 LAST = "last.ckpt"
@@ -171,35 +170,6 @@ class resumable:  # noqa: N801 - it reads like a function
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self._resumed = state
-
-
-def random_states() -> dict[str, Any]:
-    """The states of Python's, NumPy's and torch's random numbers, also of each GPU in use."""
-    python = random.getstate()
-    name, keys, position, has_gauss, gauss = np.random.get_state(legacy=True)
-    states: dict[str, Any] = {
-        "python": [python[0], list(python[1]), python[2]],
-        "numpy": [name, [int(key) for key in keys], int(position), int(has_gauss), float(gauss)],
-    }
-    torch = sys.modules.get("torch")
-    if torch is not None:
-        states["torch"] = torch.get_rng_state()
-        if torch.cuda.is_initialized():
-            states["cuda"] = torch.cuda.get_rng_state_all()
-    return states
-
-
-def set_random_states(states: Mapping[str, Any]) -> None:
-    """Go on with the random numbers of `random_states`."""
-    version, internal, gauss = states["python"]
-    random.setstate((version, tuple(internal), gauss))
-    name, keys, *rest = states["numpy"]
-    np.random.set_state((name, np.array(keys, dtype=np.uint32), *rest))
-    torch = sys.modules.get("torch")
-    if torch is not None and "torch" in states:
-        torch.set_rng_state(states["torch"])
-        if "cuda" in states and torch.cuda.is_available():
-            torch.cuda.set_rng_state_all(states["cuda"])
 
 
 def _logged(logs: Mapping[str, Any]) -> dict[str, Any]:

@@ -133,7 +133,11 @@ class Trial(Protocol[Config_co]):
 
     @property
     def saved(self) -> Saved | None:
-        """The newest complete checkpoint, the same on every worker, or None at the start."""
+        """The newest complete checkpoint, the same on every worker, or None at the start.
+
+        If it was saved with ``random=True``, reading it restores the random numbers: read it after
+        you seed and build the model, and before the first step.
+        """
 
     @property
     def scored(self) -> Mapping[str, Numbers]:
@@ -151,8 +155,14 @@ class Trial(Protocol[Config_co]):
         you measure during training by set and metric: ``dev/accuracy``.
         """
 
-    def checkpoint(self, step: int, state: Any, score: float | None = None) -> None:
+    def checkpoint(
+        self, step: int, state: Any, score: float | None = None, *, random: bool = False
+    ) -> None:
         """Save the state after ``step``. It is copied now and written while training continues.
+
+        With ``random``, it also saves the states of Python's, NumPy's and torch's random numbers,
+        so that a resumed trial draws the same ones. This works with one worker, and leaves out
+        generators of your own.
 
         A plain state consists of dicts, lists, tuples, numbers, strings, tensors and arrays. It is
         restored exactly. For other states, give the task ``save`` and ``load``; training waits for

@@ -72,7 +72,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with all that the documents speak of: text files, the user's own files, the
     examples, new tasks."""
     folder = tmp_path_factory.mktemp("reader")
-    for example in (ROOT / "examples").iterdir():
+    for example in filter(Path.is_dir, (ROOT / "examples").iterdir()):
         shutil.copytree(
             example, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__")
         )

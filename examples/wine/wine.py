@@ -1,44 +1,19 @@
 """Which of three vineyards a wine is from, by a scikit-learn pipeline: a task that needs no torch
 and no steps."""
 
-from dataclasses import dataclass
 from typing import Literal
 
 from sklearn import datasets, ensemble, model_selection, pipeline, preprocessing, svm
 
-from allelse import Metric, Task, Trial
+from allelse import Metric, task
 
 
-@dataclass(frozen=True)
-class Model:
-    kind: Literal["svm", "forest"]
-    standardize: bool
-
-
-@dataclass(frozen=True)
-class Config:
-    model: Model
-
-
-def work(trial: Trial[Config]) -> None:
-    model, wines = trial.config.model, datasets.load_wine()
-    last = (
-        svm.SVC()
-        if model.kind == "svm"
-        else ensemble.RandomForestClassifier(random_state=trial.seed)
-    )
-    steps = pipeline.make_pipeline(*[preprocessing.StandardScaler()] * model.standardize, last)
-    trial.evaluated(
-        "folds",
-        {"accuracy": model_selection.cross_val_score(steps, wines.data, wines.target).mean()},
-    )
-
-
-task = Task(
-    "wine",
-    1,
-    Config,
-    (Metric("accuracy", better="up", set="folds"),),
-    steps=lambda config: 1,
-    work=work,
-)
+@task(Metric("accuracy", better="up", set="folds"))
+def wine(trial, *, kind: Literal["svm", "forest"] = "svm", standardize: bool = True):
+    wines = datasets.load_wine()
+    model = svm.SVC()
+    if kind == "forest":
+        model = ensemble.RandomForestClassifier(random_state=trial.seed)
+    if standardize:
+        model = pipeline.make_pipeline(preprocessing.StandardScaler(), model)
+    return model_selection.cross_val_score(model, wines.data, wines.target).mean()

@@ -17,7 +17,7 @@ SEEDS = ("seed", "randomseed", "rngseed", "manualseed", "globalseed")
 FOLDERS = (
     *("out", "outdir", "output", "outputdir", "savedir", "logdir", "loggingdir", "rundir"),
     *("checkpointdir", "ckptdir", "workdir", "resultsdir", "expdir", "defaultrootdir"),
-    "hydrarundir",
+    *("hydrarundir", "outputdirectory"),
 )
 """Flags that name the folder a script writes to."""
 FILES = ("outputfile", "outfile", "savepath", "outputpath", "logfile", "modelpath", "savefile")

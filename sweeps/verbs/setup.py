@@ -15,6 +15,7 @@ from rich.markup import escape
 
 from sweeps.config.tasks import ENTRY_POINTS, OURS
 from sweeps.console import OUT, next_verb, print_json
+from sweeps.planning.studies.advice import command
 from sweeps.problems import Problem, RefusedError
 from sweeps.verbs.command import Json, OverrideList, guarded
 
@@ -25,6 +26,8 @@ TEMPLATE = Path(__file__).parent / "template"
 STARTER = "starter"
 """The template's own name, in its text and in the names of its files."""
 NEW_NAME = "must be a new name"
+VARIED = "sweep.vary={degree: [3, 9], lr: [0.01]}"
+"""Rows of the starter that need no file."""
 
 TaskName = Annotated[
     str, typer.Argument(metavar="NAME", help="Name of the task, and of its Python module.")
@@ -45,7 +48,7 @@ HydraInfo = Annotated[
 
 @guarded
 def init(name: TaskName, command_words: CommandWords = None) -> None:
-    """Write a task of your own to start from: a Python file, base values and three rows.
+    """Write a task of your own to start from: a Python file and three rows.
 
     With a command after --, write only conf/task/NAME.yaml: its long flags become keys.
     """
@@ -56,6 +59,8 @@ def init(name: TaskName, command_words: CommandWords = None) -> None:
         return
     for path in create(name, Path.cwd()):
         OUT.print(f"Wrote {escape(str(path))}", soft_wrap=True)
+    OUT.print(f"{name}.py runs as it is. Replace its data, model and loop by yours.")
+    OUT.print(f"Rows without files: {command('plan', f'task={name}', VARIED)}", soft_wrap=True)
     next_verb("plan", [f"task={name}"])
 
 
@@ -97,7 +102,12 @@ def _file_problems(name: str, folder: Path) -> Iterator[Problem]:
     for path in ("conf", "conf/task"):
         if os.path.lexists(folder / path) and not (folder / path).is_dir():
             yield Problem(path, "is not a folder", "rename it, or work in another folder")
-    for path in (f"{name}.py", f"{name}/__init__.py", f"conf/task/{name}"):
+    for path in (
+        f"{name}.py",
+        f"{name}/__init__.py",
+        f"conf/task/{name}",
+        f"conf/task/{name}.yaml",
+    ):
         if os.path.lexists(folder / path):
             yield Problem(path, "exists", "choose another name, or work in another folder")
 

@@ -13,9 +13,11 @@ from typing import Any
 from sweeps.config.schema import Schema
 from sweeps.config.tasks import load_task, without_arguments
 from sweeps.processes.storage import alive
+from sweeps.random_states import random_states, set_random_states
 from sweeps.task import NO_TEXTS, Costs, DivergedError, Numbers, Saved, Task, Texts
 from sweeps.worker.attempt_costs import AttemptCosts
 from sweeps.worker.calls import (
+    ONE_WORKER,
     Call,
     WrongCallError,
     evaluation,
@@ -40,7 +42,14 @@ from sweeps.worker.events import (
     Stopped,
     Unsynced,
 )
-from sweeps.worker.last_step import open_checkpoints, scored_config, take_weights
+from sweeps.worker.last_step import (
+    known_scores,
+    only_scores,
+    open_checkpoints,
+    planned_unless_reached,
+    scored_config,
+    take_weights,
+)
 from sweeps.worker.pace import CpuTime
 from sweeps.worker.peers import StopVote, barrier, process_group, use_interface_to
 from sweeps.worker.prepared import prepared_folder
@@ -130,20 +139,15 @@ class Attempt:
         self.stop = stop
         self._restored = driver.restored
         self._unsynced = driver.unsynced
-        self.saved = self._restored.saved if self._restored else None
-        self._reported = self._saved_step = self.saved.step if self.saved else 0
+        self._trains = False
+        self._reported = self._saved_step = self._restored.saved.step if self._restored else 0
         self._host = self.assignment.weights
         self.config: Any = scored_config(self.task, driver.config, self.assignment)
         self.steps = self.task.steps(self.config)
         self._planned = self.task.steps(driver.config)
         has_all_steps = self._saved_step >= self.steps or self._host is not None
         is_trained = self._restored is not None and has_all_steps
-        heads = self.assignment.evaluated.items() if is_trained else ()
-        self.scored: Mapping[str, Numbers] = {
-            set_name: head["scores"]
-            for set_name, head in heads
-            if head.get("attempt") == self._trained_in
-        }
+        self.scored = known_scores(self.assignment, self._trained_in) if is_trained else {}
         self._scores: dict[str, dict[str, Any]] = {}
         manifest = self._restored.manifest if self._restored and self._host is None else None
         planned_costs = self.task.costs(driver.config)
@@ -166,6 +170,16 @@ class Attempt:
         self._began = False
 
     @property
+    def saved(self) -> Saved | None:
+        """The start. Until training goes on, reading it also restores its random states."""
+        if self._restored is None:
+            return None
+        states = self._restored.manifest.random
+        if states is not None and not self._trains:
+            set_random_states(states)
+        return self._restored.saved
+
+    @property
     def folder(self) -> Path:
         """The work's own files. A trial that only scores starts with a copy of its host's."""
         folder = work_folder(
@@ -176,6 +190,7 @@ class Attempt:
 
     def report(self, step: int, metrics: Numbers) -> None:
         self._heard()
+        self._trains = True
         if self.rank:
             return
         step = next_step(step, self._reported, "report", again=self._newest is not None)
@@ -199,8 +214,14 @@ class Attempt:
         self._reported = report.step
         self._newest = self._pending_report = report
 
-    def checkpoint(self, step: int, state: Any, score: float | None = None) -> None:
+    def checkpoint(
+        self, step: int, state: Any, score: float | None = None, *, random: bool = False
+    ) -> None:
         self._heard(release=False)
+        self._trains = True
+        if random and self.world > 1:
+            raise WrongCallError(ONE_WORKER)
+        states = random_states() if random else None
         if self.rank:
             return
         step = next_step(step, self._saved_step, "checkpoint")
@@ -209,8 +230,9 @@ class Attempt:
         reports = {report.step: report for report in self._unsynced.up_to(step)}
         if self._pending_report and self._pending_report.step <= step:
             reports[self._pending_report.step] = self._pending_report
+        spent = self._time
         self.store.save(
-            step, state, self._time.seconds, score, reports.values(), self._time.cpu_seconds
+            step, state, spent.seconds, score, reports.values(), spent.cpu_seconds, states
         )
         self._saved_step = step
 
@@ -219,16 +241,9 @@ class Attempt:
         return frozenset({*self.task.keep(self.config).steps, *self.assignment.kept_steps})
 
     def _refuse_to_train(self, step: int) -> None:
-        """Raises WrongCallError if the work trains although it only scores the weights of another
-        trial."""
+        """Raises WrongCallError if the work trains another trial's weights, which it scores."""
         if self._host is not None and step > self._saved_step:
-            trains = (
-                f"work continued to step {step}, but this trial only scores the weights of "
-                f"{self._host.trial}"
-            )
-            raise WrongCallError(
-                f"{trains} after step {self._saved_step}: train only while steps are left"
-            )
+            raise WrongCallError(only_scores(self._host.trial, step, self._saved_step))
 
     def evaluated(
         self, on: str, scores: Numbers, texts: Texts = NO_TEXTS, samples: Iterable[Numbers] = ()
@@ -261,6 +276,7 @@ class Attempt:
 
     def stopping(self, *, alone: bool = False) -> bool:
         self._heard()
+        self._trains = True
         stops = self.stop() if alone or self.world == 1 else self._vote.agreed(self.stop())
         self._asked_to_stop = self._asked_to_stop or stops
         return stops
@@ -278,8 +294,7 @@ class Attempt:
         return process_group(backend or default, self.address, self.rank, self.world)
 
     def end(self) -> None:
-        """Send the final event after the work has returned. Raises WrongCallError if scores are
-        missing."""
+        """Send the final event. Raises WrongCallError if scores are missing."""
         self._heard()
         if self.rank:
             return
@@ -300,18 +315,11 @@ class Attempt:
         if self._host is None:
             self.store.tidy()
         diverged = has_diverged(self.task, self.config, scores)
-        self._finish(self._planned_unless_reached(), self._last if diverged else None)
-
-    def _planned_unless_reached(self) -> int | None:
-        """The planned steps if training ended before them, or if no step of several was ever
-        reported or saved."""
-        if self._last == 0:
-            return self._planned if self._planned > 1 else None
-        return self._planned if self._last < self._planned and not self.task.early_stop else None
+        planned = planned_unless_reached(self._last, self._planned, self.task.early_stop)
+        self._finish(planned, self._last if diverged else None)
 
     def end_diverged(self, error: DivergedError) -> None:
-        """End the attempt as diverged, as the work has reported, with the scores measured so
-        far."""
+        """End the attempt as diverged, as the work has reported, with the scores so far."""
         if self.rank:
             return
         self.store.settle()
@@ -324,9 +332,8 @@ class Attempt:
         self.tell(Finished(self._last, costs, scores, planned, diverged, self._trained_in))
 
     def _all_scores(self) -> dict[str, dict[str, Any]]:
-        return {
-            set_name: dict(values) for set_name, values in {**self.scored, **self._scores}.items()
-        }
+        scores = {**self.scored, **self._scores}
+        return {set_name: dict(values) for set_name, values in scores.items()}
 
     @property
     def _last(self) -> int:
@@ -353,8 +360,7 @@ class Attempt:
             self._release()
 
     def _release(self) -> None:
-        """Send the pending report. Before the last report, the caller waits for the last checkpoint
-        to be written."""
+        """Send the pending report. Callers wait for the last checkpoint before the last one."""
         assert self._pending_report is not None
         pending = self._pending_report
         self._pending_report = None
@@ -383,17 +389,11 @@ class Attempt:
         not_finite = metrics.keys() - finite(metrics).keys()
         for name in sorted(not_finite - self._not_finite):
             self._not_finite.add(name)
-            self.tell(
-                Noticed(
-                    f"{name} is {metrics[name]} at step {step}; the journal omits non-finite values"
-                )
-            )
+            text = f"{name} is {metrics[name]} at step {step}; the journal omits non-finite values"
+            self.tell(Noticed(text))
 
     def _train_until(self, step: int) -> None:
-        """Training goes on, perhaps after an evaluation, or ends with this step.
-
-        It may go on beyond the planned steps, of which a task may name none.
-        """
+        """Training goes on, perhaps after an evaluation or beyond planned steps, or ends now."""
         if step > self._last:
             self._time.go_on()
         if step == self.steps:

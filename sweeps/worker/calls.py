@@ -16,6 +16,10 @@ from tracking.uri import without_password
 
 NAME_BYTES = 200
 """Of a file's name: a filesystem takes 255, and a temporary file has a longer one."""
+ONE_WORKER = (
+    "random=True keeps the random numbers of one worker, but this trial has several: "
+    "draw them from trial.seed, trial.rank and the step"
+)
 
 
 class WrongCallError(TypeError):

@@ -23,6 +23,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from sweeps.processes.storage import alive, own_temporary, unless_in_use
 from sweeps.processes.times import PLACE_ANSWER_S
+from sweeps.random_states import RandomStates
 from sweeps.task import Keep, Saved, Task
 from sweeps.worker.events import Report
 from tracking.files import sync_folder
@@ -44,7 +45,8 @@ class Manifest:
 
     ``score`` decides the best, the lowest one. ``outline`` is the state's; None with the task's own
     ``save``. ``lineage`` and ``run`` are those of the attempt that wrote it, and ``code`` the hash
-    of the user's code that it trained with: "" where they are not known.
+    of the user's code that it trained with: "" where they are not known. ``random``: the random
+    states, if the work asked to keep them.
     """
 
     key: str
@@ -58,9 +60,12 @@ class Manifest:
     run: str = ""
     code: str = ""
     cpu_seconds: float | None = None  # of training so far; None if an earlier version counted none
+    random: RandomStates | None = None
 
     def content(self) -> bytes:
         fields = {**vars(self), "reports": [asdict(report) for report in self.reports]}
+        if self.random is None:
+            del fields["random"]  # as versions without it write it
         return _compact(fields | {SUM: hashlib.sha256(_compact(fields)).hexdigest()})
 
     @property

@@ -22,6 +22,7 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from sweeps.processes.storage import StorageError, patiently
+from sweeps.random_states import RandomStates
 from sweeps.task import Keep, MissingStepError, Saved
 from sweeps.worker.checkpoint_files import (
     WORK_FILES,
@@ -143,6 +144,7 @@ class Checkpoints:
         score: float | None,
         reports: Iterable[Any],
         cpu_seconds: float | None = None,
+        random: RandomStates | None = None,
     ) -> None:
         """Copy the state and write it while training continues, after any earlier write.
 
@@ -161,6 +163,7 @@ class Checkpoints:
             run=self.lineage.runs.get(self.attempt, ""),
             code=self.code,
             cpu_seconds=cpu_seconds,
+            random=random,
         )
         self._running = self._writer.submit(lambda: self._write(manifest, files()))
 
@@ -222,13 +225,11 @@ class Checkpoints:
 
     def _of_step(self, step: int) -> Saved:
         checkpoints = self._checkpoints()
-        for restored in self._whole(
-            checkpoint for checkpoint in checkpoints if checkpoint.step == step
-        ):
+        of_step = [checkpoint for checkpoint in checkpoints if checkpoint.step == step]
+        for restored in self._whole(of_step):
             return restored.saved
-        damage = "".join(
-            f"; {line}" for checkpoint, line in self._passed_over.items() if checkpoint.step == step
-        )
+        lines = [line for checkpoint, line in self._passed_over.items() if checkpoint.step == step]
+        damage = "".join(f"; {line}" for line in lines)
         other_steps = {checkpoint.step for checkpoint in checkpoints} - {step}
         steps = ", ".join(map(str, sorted(other_steps))) or "none"
         raise MissingStepError(
@@ -395,6 +396,5 @@ class Checkpoints:
         return f"{self.root}/{checkpoint}"
 
     def _patiently(self, act: Callable[[], T]) -> T:
-        """Call ``act``, again while storage fails, with notices, and return its result. Raises
-        StorageError."""
+        """What ``act`` returns, called again while storage fails. Raises StorageError."""
         return patiently(act, self.url, self.tell, self._closed)

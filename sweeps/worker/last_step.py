@@ -7,7 +7,7 @@ from typing import Any
 
 from sweeps.config.schema import Schema
 from sweeps.problems import Problem, RefusedError
-from sweeps.task import Keep, Task
+from sweeps.task import Keep, Numbers, Task
 from sweeps.worker.checkpoint_files import OwnFormat, Restored, copy_work_files
 from sweeps.worker.checkpoints import Checkpoints, work_folder
 from sweeps.worker.events import Assignment, HostWeights
@@ -50,6 +50,27 @@ def scored_config(task: Task[Any], config: Any, assignment: Assignment) -> Any:
     if ended is None and host is not None:
         raise RefusedError([ended_early(assignment.trial, host.trial, last, task.steps(config))])
     return ended or config
+
+
+def known_scores(assignment: Assignment, attempt: int) -> dict[str, Numbers]:
+    """The scores by set that the weights of this attempt already have."""
+    heads = assignment.evaluated.items()
+    return {name: head["scores"] for name, head in heads if head.get("attempt") == attempt}
+
+
+def only_scores(host: str, step: int, last: int) -> str:
+    """The fault of work that trains to ``step``, although it only scores the weights of ``host``
+    after the ``last`` one."""
+    trains = f"work continued to step {step}, but this trial only scores the weights of {host}"
+    return f"{trains} after step {last}: train only while steps are left"
+
+
+def planned_unless_reached(last: int, planned: int, early_stop: bool) -> int | None:
+    """The planned steps if training ended before them, or if no step of several was ever reported
+    or saved."""
+    if last == 0:
+        return planned if planned > 1 else None
+    return planned if last < planned and not early_stop else None
 
 
 def ended_early(trial: str, host: str, step: int, planned: int) -> Problem:

@@ -24,7 +24,7 @@ TASKS = {
         "train.warmup_steps=5",
         "train.precision=fp32",
     ],
-    "starter": ["task=starter", "train.steps=60"],
+    "starter": ["task=starter", "steps=60"],
 }
 ROW = {"translation": "d_dropout_0", "starter": "base"}
 """Without dropout: how a batch is split decides what dropout draws."""

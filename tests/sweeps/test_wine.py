@@ -15,13 +15,13 @@ import wine
 
 
 def work(trial):
-    wine.work(trial)
+    wine.wine.work(trial)
     import sys
     trial.notice("with torch" if "torch" in sys.modules else "without torch")
 
 
 import dataclasses
-task = dataclasses.replace(wine.task, work=work)
+task = dataclasses.replace(wine.wine, work=work)
 """
 LIMITS = {"digits": (110, 30), "wine": (50, 10)}
 """Lines of Python and of YAML."""

@@ -54,7 +54,9 @@ class ToyTrial:
         self.reports[step] = dict(metrics)
         self.calls.append(("report", step))
 
-    def checkpoint(self, step: int, state: Any, score: float | None = None) -> None:
+    def checkpoint(
+        self, step: int, state: Any, score: float | None = None, *, random: bool = False
+    ) -> None:
         self.checkpoints[step] = Saved(step, copy.deepcopy(state))
         self.calls.append(("checkpoint", (step, score)))
 

@@ -20,6 +20,7 @@ TYPED = {
     "--seed 1": ("--seed {seed}", {}),
     "--random-seed=1": ("--random-seed={seed}", {}),
     "--output_dir runs/1": ("--output_dir {out}", {}),
+    "--output-directory=a": ("--output-directory={out}", {}),
     "hydra.run.dir=x": ("hydra.run.dir={out}", {}),
     "--resume last.pt": ("--resume last.pt", {}),
     "--save_path a.pt": ("--save_path a.pt", {}),

@@ -7,7 +7,9 @@ import pytest
 from allelse_in_folder import contents
 from typed import printed, refusal
 
-FILES = ("base", "row/no_momentum", "row/straight", "row/wide")
+from sweeps.verbs.setup import VARIED
+
+FILES = ("row/no_momentum", "row/straight", "row/wide")
 
 REFUSED = [
     ("", "must be a module name"),
@@ -54,16 +56,25 @@ def test_the_new_task_is_planned_and_trained_as_it_is(workplace: Path) -> None:
     written = ["fresh_curve.py", *(f"conf/task/fresh_curve/{file}.yaml" for file in FILES)]
     assert said.splitlines() == [
         *(f"Wrote {path}" for path in written),
+        "fresh_curve.py runs as it is. Replace its data, model and loop by yours.",
+        f"Rows without files: allelse plan task=fresh_curve '{VARIED}'",
         "Next: allelse plan task=fresh_curve",
     ]
     assert not [path for path in written if "starter" in (workplace / path).read_text("utf-8")]
 
     planned = json.loads(printed(workplace, "plan", "task=fresh_curve", "--json"))
-    params = {trial["row"]: trial["params"] for trial in planned}
-    assert params == {"base": 6, "no_momentum": 6, "straight": 2, "wide": 6}
-    assert {trial["row"]: trial["weights"] for trial in planned}["wide"] == "base-s1"
+    weights = {trial["row"]: trial["weights"] for trial in planned}
+    assert weights == {"base": "", "no_momentum": "", "straight": "", "wide": "base-s1"}
+    varied = json.loads(printed(workplace, "plan", "task=fresh_curve", VARIED, "--json"))
+    assert [trial["row"] for trial in varied] == ["base", "degree_3", "degree_9", "lr_0.01"]
 
     printed(workplace, "train", "task=fresh_curve", "row=straight")
     (row,) = json.loads(printed(workplace, "table", "--format", "json"))
     assert (row["change"], row["params"]) == ("a straight line", 2)
     assert 0.1 < row["mse"] < 0.3
+
+
+@pytest.mark.parametrize("name", ["points", "np", "task", "trial"])
+def test_the_new_task_may_have_the_name_of_something_in_its_file(tmp_path: Path, name: str) -> None:
+    printed(tmp_path, "init", name)
+    printed(tmp_path, "train", f"task={name}", "steps=1", "tracking=off")

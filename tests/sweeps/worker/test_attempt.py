@@ -227,6 +227,40 @@ def test_cpu_seconds_stay_unknown_where_an_earlier_version_counted_none(tmp_path
     assert finished.costs["cpu_seconds"] is None
 
 
+DRAWN = 'trial.evaluated("dev", {"score": first, "later": random.random()})'
+RANDOM = f"""\
+import random
+trial.checkpoint(1, 1.0, random=True)
+first = random.random()
+{DRAWN}
+"""
+READING = f"""\
+import random
+trial.saved
+random.random()
+trial.saved
+first = random.random()
+trial.stopping()
+trial.saved
+{DRAWN}
+"""
+
+
+def test_reading_the_start_restores_random_numbers_until_training_goes_on(tmp_path: Path) -> None:
+    saved = events_of(tmp_path, RANDOM)[-1]
+    resumed = events_of(tmp_path, READING, attempt=2)[-1]
+    assert isinstance(saved, Finished)
+    assert isinstance(resumed, Finished)
+    assert resumed.scores == saved.scores
+
+
+def test_random_numbers_of_several_workers_are_not_saved(tmp_path: Path) -> None:
+    driver = driver_of(tmp_path, RANDOM, lambda event: None)
+    driver.newest()
+    with pytest.raises(TypeError, match="random=True keeps the random numbers of one worker"):
+        driver.work(0, 2, "127.0.0.1:1", lambda: False)
+
+
 WRONG = [
     ('trial.report(1, {"a": "x"})', TypeError, "has a 'x', which is not a number"),
     ('trial.report(1, {"lone \\ud800": 1.0})', TypeError, "which must be printable text"),

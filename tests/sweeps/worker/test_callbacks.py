@@ -1,8 +1,6 @@
 """`allelse.callbacks` with the real Trainer and the real Lightning: killed within an epoch of an
 ordinary loader, a trial ends with the weights of one that was not."""
 
-import json
-import os
 import signal
 import subprocess
 import sys
@@ -11,8 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from allelse_in_folder import ALLELSE
-from served_commands import run_command
+from killed_trial import KILLED, total, trained
 from studies import lines
 
 from allelse.callbacks import resumable
@@ -87,47 +84,7 @@ def run(trial, *, width: int = 8, steps: int = 40):
     if trainer.state.global_step == steps:
         return sum(values.double().abs().sum().item() for values in model.parameters())
 """
-KILLED = """\
-import os
-import signal
-from dataclasses import replace
-
-import run as module
-
-
-class Killed:
-    # the process dies at the call of this step, once
-    def __init__(self, trial):
-        self.trial, self.step = trial, trial.saved.step if trial.saved else 0
-
-    def __getattr__(self, name):
-        return getattr(self.trial, name)
-
-    def stopping(self):
-        self.step += 1
-        if self.step == 17 and not os.path.exists("killed"):
-            open("killed", "w").close()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return self.trial.stopping()
-
-
-task = replace(module.run, work=lambda trial: module.run.work(Killed(trial)))
-"""
-FRAMEWORKS = ("lightning", "transformers.models.bert.modeling_bert", "transformers.trainer")
-"""What the tasks import for seconds."""
 SOURCES = {"Lightning": LIGHTNING.replace("LOADER", "resumable"), "Trainer": TRAINER}
-
-
-def trained(folder: Path, name: str, study: str) -> int:
-    command = [str(ALLELSE), "train", f"task={name}", f"sweep.name={study}", "tracking=off"]
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-    return run_command(command, folder, environment, modules=FRAMEWORKS).returncode
-
-
-def total(folder: Path, study: str) -> float:
-    """Of the absolute values of all weights."""
-    result = json.loads((folder / "runs" / study / "base-s1" / "result.json").read_text("utf-8"))
-    return float(result["scores"]["test"]["total"])
 
 
 @pytest.fixture(scope="module")
