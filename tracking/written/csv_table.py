@@ -24,6 +24,9 @@ class CsvTable:
     def skip_to_end(self) -> None:
         self._file.skip_to_end()
 
+    def complete(self) -> None:
+        self._file.complete()
+
     def new_points(self) -> Iterator[WrittenPoint]:
         """Raises UnreadError for a table without a header, and for one with very many columns."""
         growth = self._file.growth()

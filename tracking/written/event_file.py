@@ -50,6 +50,9 @@ class EventFile:
     def skip_to_end(self) -> None:
         self._file.skip_to_end()
 
+    def complete(self) -> None:
+        """Records have no newlines."""
+
     def new_points(self) -> Iterator[WrittenPoint]:
         """Raises UnreadError at a record that is none."""
         growth = self._file.growth()

@@ -32,6 +32,7 @@ class GrowingFile:
         self._inode = 0
         self._offset = 0
         self._bytes_before = b""
+        self._is_complete = False
 
     def growth(self) -> Growth | None:
         """None if the file is as it was, or not there. Raises UnreadError for one that grew too
@@ -53,12 +54,20 @@ class GrowingFile:
             if status.st_size - self._offset > LARGEST:
                 raise UnreadError(f"grew by more than {LARGEST >> 20} MB at once")
             file.seek(self._offset)
-            return Growth(file.read(LARGEST), is_rewritten)
+            content = file.read(LARGEST)
+        if self._is_complete and content and not content.endswith(b"\n"):
+            content += b"\n"
+        return Growth(content, is_rewritten)
 
     def advance(self, used: bytes) -> None:
         """The next growth begins behind these bytes, with which the last one began."""
         self._offset += len(used)
         self._bytes_before = (self._bytes_before + used)[-REMEMBERED:]
+
+    def complete(self) -> None:
+        """Nothing more will be written, so the last line is whole without a newline, too."""
+        self._is_complete = True
+        self._stamp = ()
 
     def skip_to_end(self) -> None:
         """Read only what comes from now on."""

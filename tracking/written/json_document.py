@@ -31,6 +31,9 @@ class JsonDocument:
     def skip_to_end(self) -> None:
         """A document has no end to append to."""
 
+    def complete(self) -> None:
+        """A document has no last line."""
+
     def new_points(self) -> Iterator[WrittenPoint]:
         """Raises UnreadError for a document that is too large, and OSError."""
         document = self._changed_document()

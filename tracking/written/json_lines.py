@@ -24,6 +24,9 @@ class JsonLines:
     def skip_to_end(self) -> None:
         self._file.skip_to_end()
 
+    def complete(self) -> None:
+        self._file.complete()
+
     def new_points(self) -> Iterator[WrittenPoint]:
         """Raises UnreadError for the first line that is no JSON object, after all the others."""
         growth = None if self._is_other else self._file.growth()

@@ -28,6 +28,9 @@ class MlflowMetricFile:
     def skip_to_end(self) -> None:
         self._file.skip_to_end()
 
+    def complete(self) -> None:
+        """MLflow ends each line."""
+
     def new_points(self) -> Iterator[WrittenPoint]:
         """Raises UnreadError for a line of another form."""
         growth = self._file.growth()
@@ -57,6 +60,9 @@ class MlflowDatabase:
 
     def skip_to_end(self) -> None:
         """Rows have no end that is half written."""
+
+    def complete(self) -> None:
+        """Nor is one ever without its end."""
 
     def new_points(self) -> Iterator[WrittenPoint]:
         """Raises UnreadError for a database that is none of MLflow's."""

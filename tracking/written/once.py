@@ -10,7 +10,8 @@ Occurrence = tuple[str, int | None]
 
 
 class PointsOnce:
-    """Counts how often a metric had a step, since a step may rightly occur twice in a file.
+    """Counts how often a metric had a step, since a step may rightly occur twice in a file. A point
+    without a step is also given when its value changes: the file may hold the newest values alone.
 
     Several files may share what was given: each checkpoint of Trainer repeats all points.
     """
@@ -18,6 +19,7 @@ class PointsOnce:
     def __init__(self, earlier: "Counter[Occurrence] | None" = None) -> None:
         self._given = Counter[Occurrence]() if earlier is None else earlier
         self._read = Counter[Occurrence]()
+        self._values: dict[tuple[str, int], str] = {}  # without a step: by name and number
 
     def begin_again(self) -> None:
         """The file is read from its beginning."""
@@ -28,6 +30,16 @@ class PointsOnce:
         for point in points:
             occurrence = (point.name, point.step)
             self._read[occurrence] += 1
-            if self._read[occurrence] > self._given[occurrence]:
-                self._given[occurrence] = self._read[occurrence]
+            number = self._read[occurrence]
+            has_changed = point.step is None and self._has_changed(point, number)
+            if has_changed or number > self._given[occurrence]:
+                self._given[occurrence] = max(number, self._given[occurrence])
                 yield point
+
+    def _has_changed(self, point: WrittenPoint, number: int) -> bool:
+        """Whether the value at this place is new."""
+        place = (point.name, number)
+        value = str(point.value)  # NaN equals itself as a text
+        earlier_value = self._values.get(place)
+        self._values[place] = value
+        return value != earlier_value

@@ -49,6 +49,17 @@ EPOCH = re.compile(
     re.IGNORECASE,
 )
 PART_OF_EPOCH = re.compile(r"(?<![A-Za-z])epoch['\"]?\s?[:=]\s?['\"]?\d+\.\d*[1-9]", re.IGNORECASE)
+COUNTED = r"(?:epochs|steps|iters|iterations|updates|timesteps)"
+SETTINGS = re.compile(
+    r"\b\w*(?:Namespace|Config|Args|Arguments)\(.*"
+    rf"|['\"](?:\w+_)?{COUNTED}['\"]\s?:\s?\d+"
+    r"|\w+_(?:epochs|steps|iters|iterations)\s{0,20}[:=]\s{0,20}\d+"
+    r"|(?<![A-Za-z])epochs\s{0,20}[:=]\s{0,20}\d+(?!\s?/|\d)"
+    rf"|^\s{{0,20}}{COUNTED}\s{{0,20}}[:=]\s{{0,20}}\d+\s{{0,20}}$",
+    re.IGNORECASE,
+)
+"""How many steps or epochs there will be, such as ``Namespace(lr=0.1, epochs=10)``,
+``max_steps: 400`` and ``epochs=10``. They name no place in training."""
 BAR = re.compile(
     r"(?:^|[:\s])\s*(?:\d+%\|[^|]*\|\s*)?(?P<step>\d+)/(?P<steps>\d+)\s+(?:\[\d|[━=>.-]|\[[=>.])"
 )
@@ -109,6 +120,7 @@ def plain_text(raw_line: bytes) -> str:
 def position_of(line: str) -> Position | None:
     """None for a line that names neither a step nor an epoch; without a number for one that names a
     part of an epoch alone."""
+    line = SETTINGS.sub("", line)
     epoch = EPOCH.search(line)
     step = BAR.search(line) or STEP.search(line)
     if step is None and epoch is not None and epoch["step"] is not None:

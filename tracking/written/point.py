@@ -22,6 +22,16 @@ STEP_NAMES = (
 TIME_NAMES = ("timestamp", "_timestamp", "_runtime", "wall_time")
 
 
+SOURCES = ("report", "trainer_state.json", "", "mlflow", "stdout")
+"""The best ones first; "" is any other file. Output is rounded for people."""
+
+
+def source_rank(source: str) -> tuple[int, str]:
+    """The lower, the better. Of two files, the first by name."""
+    known_source = source if source in SOURCES else ""
+    return SOURCES.index(known_source), source
+
+
 @dataclass(frozen=True)
 class WrittenPoint:
     """``step``: None if the program wrote none. ``source``: such as "stdout", "metrics.csv",

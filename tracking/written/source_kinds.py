@@ -34,6 +34,9 @@ class Reading(Protocol):
     def skip_to_end(self) -> None:
         """Only what comes from now on is read."""
 
+    def complete(self) -> None:
+        """The program has ended well: a last line without a newline is whole."""
+
     def new_points(self) -> Iterator[WrittenPoint]:
         """Raises UnreadError and OSError."""
 

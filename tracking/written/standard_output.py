@@ -27,6 +27,9 @@ class StandardOutput:
         self._file.skip_to_end()
         self._position = Position()
 
+    def complete(self) -> None:
+        self._file.complete()
+
     def new_points(self) -> Iterator[WrittenPoint]:
         growth = self._file.growth()
         if growth is None:

@@ -44,6 +44,13 @@ class WrittenMetrics:
                 self._notice(path, error)
         return points
 
+    def rest(self) -> list[WrittenPoint]:
+        """The new points of a program that has ended well: its last lines may lack a newline."""
+        points = self.poll()
+        for reading in self._readings.values():
+            reading.complete()
+        return points + self.poll()
+
     def _add(self, path: Path) -> None:
         relative = path.relative_to(self._folder)
         if path in self._readings or path == self._stdout:

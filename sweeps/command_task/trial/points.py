@@ -8,7 +8,7 @@ from typing import Any
 
 from sweeps.command_task.definition import WrittenMetric
 from sweeps.task import Trial
-from tracking.written.point import WrittenPoint
+from tracking.written.point import WrittenPoint, source_rank
 
 
 @dataclass
@@ -17,6 +17,7 @@ class Recording:
 
     ``start`` is the step that the attempt goes on from, and ``step`` the last reported one.
     ``counts``: points without a step count 1, 2, 3 by name; otherwise they belong to the last step.
+    ``sources``: the best one of each metric, and ``doubled``, the metrics that have several.
     ``planned``: points of this step, the last one, are held until ``release``, since training is
     over for the platform once it is reported.
     """
@@ -30,6 +31,8 @@ class Recording:
     values: dict[str, float] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     numbers: Counter[str] = field(default_factory=Counter)
+    sources: dict[str, str] = field(default_factory=dict)
+    doubled: set[str] = field(default_factory=set)
     held: list[WrittenPoint] = field(default_factory=list)
     has_late: bool = False
 
@@ -41,7 +44,7 @@ class Recording:
         for point in points:
             self.names[point.name] = point.source
             for written in self.metrics:
-                if is_of(written, point):
+                if is_of(written, point) and self._is_best(written.metric.name, point.source):
                     self.values[written.metric.name] = point.value
 
     def report(self, points: Sequence[WrittenPoint]) -> bool:
@@ -93,6 +96,22 @@ class Recording:
         """The metrics of the table that the command did not write."""
         tabled = [written for written in self.metrics if written.metric.tabled]
         return [written for written in tabled if written.metric.name not in self.values]
+
+    def _is_best(self, name: str, source: str) -> bool:
+        """Whether no better source gives the metric: which one is written last is a matter of
+        time."""
+        best = self.sources.setdefault(name, source)
+        if source != best and name not in self.doubled:
+            self.doubled.add(name)
+            first, second = sorted((best, source), key=source_rank)
+            self.trial.notice(
+                f"{name} is in {first} and in {second}; {first} counts, unless "
+                "you name one as source:"
+            )
+        if source_rank(source) > source_rank(best):
+            return False
+        self.sources[name] = source
+        return True
 
     def _step(self, point: WrittenPoint, last: int) -> int:
         """Its own step, or else the ``last`` one, or its number."""

@@ -134,7 +134,7 @@ class CommandTrial:
         while True:
             process.wait(pause)
             busy = time.thread_time()
-            self._look(process.has_ended)
+            self._look(process)
             if process.has_ended:
                 break
             pause = max(LOOK_S, (time.thread_time() - busy) / SHARE)
@@ -149,13 +149,14 @@ class CommandTrial:
             raise timed_out(program, seconds, self.output.last_lines())
         return stopped
 
-    def _look(self, has_ended: bool) -> None:
+    def _look(self, process: CommandProcess) -> None:
         """Pass on what the command has written since the last look."""
-        self.output.pass_on(has_ended)
+        self.output.pass_on(process.has_ended)
         if self.trial.rank:
             return
         complete = self.checkpoints.complete if self.checkpoints else None
-        has_reported = self.recording.report(self.points.poll())
+        points = self.points.rest() if process.code == 0 else self.points.poll()
+        has_reported = self.recording.report(points)
         self._pass_on_notices()
         if complete is not None and has_reported:
             self._save(complete)

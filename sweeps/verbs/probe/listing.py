@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tracking.observed.columns import TRAINING, direction, is_set_by_hand, set_of, words_of
-from tracking.written.point import STEP_NAMES, WrittenPoint
+from tracking.written.point import STEP_NAMES, WrittenPoint, source_rank
 
-SOURCES = ("report", "trainer_state.json", "", "mlflow", "stdout")
-"""The best ones first; "" is any other file. Output is rounded for people."""
 COST_WORDS = {
     *("time", "runtime", "seconds", "second", "sec", "secs", "ms", "elapsed", "duration", "eta"),
     *("speed", "throughput", "memory", "mem", "gpu", "cpu", "flops", "flos", "mfu", "tps"),
@@ -59,12 +57,10 @@ class ListedMetric:
         return self.better is not None and self.set not in TRAINING and not self.is_loose
 
     @property
-    def rank(self) -> tuple[bool, bool, bool, str, int]:
+    def rank(self) -> tuple[bool, bool, bool, str, tuple[int, str]]:
         """The likeliest results first; of one name, the best source."""
-        known_source = self.source if self.source in SOURCES else ""
-        source_rank = SOURCES.index(known_source)
         likeliness = (not self.is_result, not self.is_measured, self.better is None)
-        return (*likeliness, self.name, source_rank)
+        return (*likeliness, self.name, source_rank(self.source))
 
     def as_json(self) -> dict[str, Any]:
         first, last = self.steps or (None, None)

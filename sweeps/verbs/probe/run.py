@@ -71,6 +71,11 @@ class Watch:
         self.points += self.metrics.poll()
         self.loose_points += self._loose_metrics.poll()
 
+    def look_at_rest(self) -> None:
+        """Of a command that has ended well."""
+        self.points += self.metrics.rest()
+        self.loose_points += self._loose_metrics.rest()
+
 
 @contextmanager
 def fresh_workspace(here: Path) -> Iterator[Workspace]:
@@ -116,8 +121,11 @@ def run(words: Sequence[str], env: Mapping[str, str], workspace: Workspace, seco
                 was_ended = True
     elapsed = monotonic() - begin
     refuse_unless_started(process, words)
-    watch.look()
     code = 0 if process.code is None else process.code
+    if code == 0:
+        watch.look_at_rest()
+    else:
+        watch.look()
     return Ran(
         elapsed,
         code,

@@ -86,6 +86,23 @@ def test_booleans_are_spelled_as_in_base(
     assert output_of(trial)[0] == f"arguments: {shown}".strip()
 
 
+ENDING = """\
+import pathlib, sys
+out = pathlib.Path(sys.argv[1])
+(out / "metrics.csv").write_text("step,score,loss\\n1,0.5,3\\n2,0.123,2")
+(out / "a.csv").write_text("step,loss\\n2,1\\n")
+print("score: 0.12", end="")
+"""
+
+
+def test_the_best_source_counts_to_its_last_line(tmp_path: Path) -> None:
+    definition = "command: python train.py {out}\nmetrics: {score: up, loss: down}\nsteps: 2\n"
+    trial = trained(write_script(tmp_path, definition, ENDING))
+    assert lines(trial / "result.json")[0]["scores"]["dev"] == {"score": 0.123, "loss": 1.0}
+    log = (trial / "log.txt").read_text()
+    assert "score is in metrics.csv and in stdout; metrics.csv counts" in log
+
+
 FAILING = {
     "an exit code": (
         "import sys\nprint('first')\nsys.exit('no such layer')",

@@ -101,6 +101,25 @@ def test_csv_as_pandas_writes_it_again_for_each_epoch(program: Program) -> None:
     assert program.points() == [("loss", 0.125, 3)]
 
 
+def test_newest_values_without_a_step_count(program: Program) -> None:
+    for value in (0.5, 0.75, 0.625, float("nan")):
+        (program.folder / "metrics.json").write_text(json.dumps({"accuracy": value}))
+        (program.folder / "last.csv").write_text(f"loss,lr\n{value},1\n")
+        points = program.points()
+        assert {str(number) for name, number, _ in points if name != "lr"} == {str(value)}
+        assert program.points() == []
+
+
+def test_a_last_line_needs_no_newline_once_its_program_has_ended(program: Program) -> None:
+    program.append("metrics.csv", "step,loss\n1,0.5\n2,0.25")
+    program.append("log.jsonl", '{"step": 1, "acc": 0.5}')
+    program.append("summary.json", '{"bleu": 30.5}')
+    program.append("stdout", "score: 12")
+    assert program.points() == [("loss", 0.5, 1)]
+    rest = {(point.name, point.value, point.step) for point in program.metrics.rest()}
+    assert rest == {("loss", 0.25, 2), ("acc", 0.5, 1), ("bleu", 30.5, None), ("score", 12.0, None)}
+
+
 def test_a_step_may_occur_twice(program: Program) -> None:
     program.append("log.csv", "epoch;loss\n1;3\n1;2\n")
     assert program.points() == [("loss", 3.0, 1), ("loss", 2.0, 1)]
@@ -180,6 +199,23 @@ def test_a_line_of_output(program: Program, line: str, expected: str) -> None:
     steps = {step for _, _, step in points} or {None}
     words = [f"{name} {value}" for name, value, _ in points]
     assert " ".join([*map(str, steps), *words]) == expected
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Namespace(lr=0.1, epochs=10, steps=400)",
+        "{'lr': 0.1, 'epochs': 10, 'max_steps': 400}",
+        '{"lr": 0.1, "iters": 10}',
+        "epochs: 10",
+        "steps = 400",
+        "lr=0.1 max_steps=400 num_epochs=10",
+    ],
+)
+def test_settings_name_no_step(program: Program, line: str) -> None:
+    program.append("stdout", f"{line}\nloss: 0.5\nepoch 1/10 loss: 0.25\n")
+    steps = [step for name, _, step in program.points() if name == "loss"]
+    assert steps == [None, 1]
 
 
 def test_a_line_without_a_step_belongs_to_the_last_one(program: Program) -> None:
