@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import tempfile
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -24,9 +25,23 @@ def digest_of(path: Path) -> str:
         return _file_digest(path)
     if not path.is_dir():
         return MISSING
-    files = sorted(file for file in path.rglob("*") if file.is_file())
+    files = sorted(_files_in(path))
     lines = (f"{file.relative_to(path).as_posix()}\0{_file_digest(file)}\n" for file in files)
     return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def _files_in(folder: Path) -> Iterator[Path]:
+    """All files below it, also behind links. A folder that two links lead to counts once."""
+    visited: set[str] = set()
+    for name, folders, files in os.walk(folder, followlinks=True):
+        folders.sort()  # so that it is always the same link of the two
+        real_path = os.path.realpath(name)
+        if real_path in visited:
+            folders.clear()
+            continue
+        visited.add(real_path)
+        paths = [Path(name, file) for file in files]
+        yield from filter(Path.is_file, paths)
 
 
 def _file_digest(path: Path) -> str:

@@ -52,14 +52,17 @@ PART_OF_EPOCH = re.compile(r"(?<![A-Za-z])epoch['\"]?\s?[:=]\s?['\"]?\d+\.\d*[1-
 COUNTED = r"(?:epochs|steps|iters|iterations|updates|timesteps)"
 SETTINGS = re.compile(
     r"\b\w*(?:Namespace|Config|Args|Arguments)\(.*"
-    rf"|['\"](?:\w+_)?{COUNTED}['\"]\s?:\s?\d+"
-    r"|\w+_(?:epochs|steps|iters|iterations)\s{0,20}[:=]\s{0,20}\d+"
-    r"|(?<![A-Za-z])epochs\s{0,20}[:=]\s{0,20}\d+(?!\s?/|\d)"
-    rf"|^\s{{0,20}}{COUNTED}\s{{0,20}}[:=]\s{{0,20}}\d+\s{{0,20}}$",
+    rf"|(?:max|num|n|total|warmup|eval|save|log|logging|accumulation)_{COUNTED}"
+    r"(?<!num_updates)(?<!total_timesteps)['\"]?\s{0,20}[:=]\s{0,20}\d+",
     re.IGNORECASE,
 )
-"""How many steps or epochs there will be, such as ``Namespace(lr=0.1, epochs=10)``,
-``max_steps: 400`` and ``epochs=10``. They name no place in training."""
+"""How many steps or epochs there will be, such as ``Namespace(lr=0.1, epochs=10)`` and
+``max_steps: 400``. They name no place in training."""
+COUNTS = re.compile(
+    rf"(?<![A-Za-z_]){COUNTED}['\"]?\s{{0,20}}[:=]\s{{0,20}}\d+(?!\s?/|\d)", re.IGNORECASE
+)
+"""Such as ``epochs=10``. They, too, are settings in a line without a score."""
+SCORED = re.compile(rf"(?<![A-Za-z])(?!lr)(?:{SCORES})(?![A-Za-z])", re.IGNORECASE)
 BAR = re.compile(
     r"(?:^|[:\s])\s*(?:\d+%\|[^|]*\|\s*)?(?P<step>\d+)/(?P<steps>\d+)\s+(?:\[\d|[━=>.-]|\[[=>.])"
 )
@@ -120,7 +123,7 @@ def plain_text(raw_line: bytes) -> str:
 def position_of(line: str) -> Position | None:
     """None for a line that names neither a step nor an epoch; without a number for one that names a
     part of an epoch alone."""
-    line = SETTINGS.sub("", line)
+    line = _without_settings(line)
     epoch = EPOCH.search(line)
     step = BAR.search(line) or STEP.search(line)
     if step is None and epoch is not None and epoch["step"] is not None:
@@ -133,6 +136,12 @@ def position_of(line: str) -> Position | None:
         epoch=_whole(epoch, "epoch"),
         epochs=_whole(epoch, "epochs"),
     )
+
+
+def _without_settings(line: str) -> str:
+    """Without the numbers of all steps and epochs."""
+    line = SETTINGS.sub("", line)
+    return line if SCORED.search(line) else COUNTS.sub("", line)
 
 
 def points_in(line: str, position: Position) -> Iterator[WrittenPoint]:

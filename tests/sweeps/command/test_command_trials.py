@@ -9,6 +9,8 @@ from command_script import DEFINITION, SCRIPT, total_after, write_script
 from studies import lines
 from typed import printed, typed
 
+from sweeps.command_task.data_files import digest_of
+
 PRINTING = """\
 import os, sys
 print("arguments:", *sys.argv[1:])
@@ -98,7 +100,8 @@ print("score: 0.12", end="")
 def test_the_best_source_counts_to_its_last_line(tmp_path: Path) -> None:
     definition = "command: python train.py {out}\nmetrics: {score: up, loss: down}\nsteps: 2\n"
     trial = trained(write_script(tmp_path, definition, ENDING))
-    assert lines(trial / "result.json")[0]["scores"]["dev"] == {"score": 0.123, "loss": 1.0}
+    scores = lines(trial / "result.json")[0]["scores"]["dev"]
+    assert (scores["score"], scores["loss"]) == (0.123, 1.0)
     log = (trial / "log.txt").read_text()
     assert "score is in metrics.csv and in stdout; metrics.csv counts" in log
 
@@ -176,6 +179,19 @@ def edited(folder: Path, old: str, new: str) -> Any:
         path.write_text(path.read_text().replace(old, new))
 
     return edit
+
+
+def test_data_behind_a_link_is_part_of_the_key(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    (disk / "train.txt").write_text("a b")
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "train").symlink_to(disk)
+    (disk / "back").symlink_to(data)
+    before = digest_of(data)
+    (disk / "train.txt").write_text("a b c")
+    assert digest_of(data) != before
 
 
 def test_an_edited_command_is_changed_code(tmp_path: Path) -> None:

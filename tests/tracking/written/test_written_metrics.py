@@ -190,6 +190,8 @@ def test_a_new_attempt_begins_where_the_files_end(program: Program) -> None:
         ("| epoch 001 | loss 10.5 | ppl 1200 | num_updates 100", "100 loss 10.5 ppl 1200.0"),
         ("|    ep_rew_mean     | 21.5     |", "None ep_rew_mean 21.5"),
         ("loss: tensor(0.5, device='cuda:0')", "None loss 0.5"),
+        ("steps: 100 loss: 0.5", "100 loss 0.5"),
+        ("{'epochs': 3, 'loss': 0.5}", "3 loss 0.5"),
         ("http://localhost:8080 at 12:30:05, v1.2.3, 1.2M parameters: 1.2M, seed", "None"),
     ],
 )
