@@ -23,7 +23,13 @@ from tracking.attempts import AttemptRecord
 from tracking.error_causes import cause_of, out_of_reach
 from tracking.json_lines.journal import Journal, JournalLine, settled
 from tracking.mlflow import pages
-from tracking.mlflow.describe import Described, base_of, journal_points, to_ms
+from tracking.mlflow.describe import (
+    Described,
+    base_of,
+    journal_points,
+    to_ms,
+    trials_compared_with,
+)
 from tracking.mlflow.inputs import inputs_digest
 from tracking.mlflow.ledger import EXPERIMENT, IDENTITY, INPUTS, STUDY, UNLIKE, result_digest
 from tracking.mlflow.names import legal
@@ -203,7 +209,11 @@ class Replay:
         if is_running:
             self._running.add(trial.key)
         host = study.host(trial)
-        compared_trials = [*base_of(study), host] if host else base_of(study)
+        compared_trials = list(base_of(study))
+        if trial.row in study.references:
+            compared_trials += trials_compared_with(study, trial)
+        if host:
+            compared_trials.append(host)
         compared = [self._stamps[compared.key][:-1] for compared in compared_trials]
         *settled, journal = self._stamps[trial.key]
         stamps = TrialStamps((settled, compared, is_running, self._record), journal)

@@ -1,7 +1,6 @@
 """What a study's table says beyond its means: the tests over seeds, rows that are not alike, and
 the best reports. As marks and words for people, and as fields for programs."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -11,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 from tracking.card import Metric
 from tracking.files import unless_damaged
 from tracking.json_lines.journal import Journal, in_line
-from tracking.statistics.finding import FindingKind, same_scores
+from tracking.statistics.finding import findings_line
 from tracking.statistics.table_rows import TableRow
 from tracking.statistics.unlike_trials import Unlike, unlike
 from tracking.study import Study, seconds
-from tracking.words import spanned
 
 if TYPE_CHECKING:
     from tracking.statistics.family import Family, RowTest
@@ -33,29 +31,20 @@ OTHER_SETTINGS = "other settings"
 MIXED_SETTINGS = "mixed settings"
 """For scoring, unlike between seeds."""
 
-PHRASES: dict[FindingKind, str] = {
-    "better by": "better{than} by at least {margin}",
-    "better": "better{than}",
-    "worse": "worse{than}",
-    "worse within": "worse{than} by less than {margin}",
-    "no worse": "no worse than {margin}",
-    "undecided": "undecided",
-}
-UNFINISHED = {"no seed": "no finished seed"}
-"""Reasons of a test in other words."""
-MOST_REASONS = 2
-
 
 @dataclass(frozen=True)
 class StudyFindings:
-    """Of one reference row. Empty: nothing was tested.
+    """Empty: nothing was tested.
 
-    ``families`` are of trained rows; those of ``scoring`` each hold the rows that score one row's
-    weights. Both are by metric, and so are ``published`` values: metric -> row -> value.
+    ``families`` are of the trained rows that are compared with the study's ``reference``. Those of
+    ``own_references`` each hold the trained rows that name one other row, and those of ``scoring``
+    the rows that score one row's weights. All are by metric, and so are ``published`` values:
+    metric -> row -> value.
     """
 
     reference: str = "base"
     families: dict[str, "Family"] = field(default_factory=dict)
+    own_references: dict[str, tuple["Family", ...]] = field(default_factory=dict)
     scoring: dict[str, tuple["Family", ...]] = field(default_factory=dict)
     unlike: dict[str, list[Unlike]] = field(default_factory=dict)  # by row
     best: BestReports = field(default_factory=dict)
@@ -66,7 +55,7 @@ class StudyFindings:
     @cached_property
     def summary(self) -> str:
         """What all rows show, in one line; empty if nothing was tested."""
-        return findings_line(self.families, self.scoring)
+        return findings_line(self.families, self.scoring, self.own_references)
 
     @cached_property
     def verdicts(self) -> dict[str, "MetricVerdict"]:
@@ -74,8 +63,8 @@ class StudyFindings:
         from tracking.statistics.verdict import verdict
 
         verdicts: dict[str, MetricVerdict] = {}
-        for name, family in self.families.items():
-            metric_verdict = verdict(family, self.published[name])
+        for name, published in self.published.items():
+            metric_verdict = verdict(self.trained_families(name), published)
             if metric_verdict is not None:
                 verdicts[name] = metric_verdict
         return verdicts
@@ -85,10 +74,15 @@ class StudyFindings:
         return None if isinstance(test, str) else test
 
     def families_of(self, metric: Metric) -> "list[Family]":
-        """That of trained rows first, then those of rows that only score."""
-        trained = self.families.get(metric.name)
-        scoring = list(self.scoring.get(metric.name, ()))
-        return [trained, *scoring] if trained else scoring
+        """Those of trained rows first, then those of rows that only score."""
+        return [*self.trained_families(metric.name), *self.scoring.get(metric.name, ())]
+
+    def trained_families(self, metric_name: str) -> "list[Family]":
+        """That of the study's reference first, then those of rows that name another one."""
+        families = [*self.own_references.get(metric_name, ())]
+        if metric_name in self.families:
+            families.insert(0, self.families[metric_name])
+        return families
 
     def family_of(self, row: str, metric: Metric) -> "Family | None":
         """The family in which this row is compared."""
@@ -135,11 +129,22 @@ class StudyFindings:
 
     def withheld(self, reason: str) -> "StudyFindings":
         """The same without a test: ``reason`` replaces it. Reasons of rows without a test stay."""
-        scoring = {}
-        for name, metric_families in self.scoring.items():
-            scoring[name] = tuple(family.withheld(reason) for family in metric_families)
-        families = {name: family.withheld(reason) for name, family in self.families.items()}
-        return replace(self, families=families, scoring=scoring)
+        return replace(
+            self,
+            families={name: family.withheld(reason) for name, family in self.families.items()},
+            own_references=_all_withheld(self.own_references, reason),
+            scoring=_all_withheld(self.scoring, reason),
+        )
+
+
+def _all_withheld(
+    families: Mapping[str, tuple["Family", ...]], reason: str
+) -> dict[str, tuple["Family", ...]]:
+    """These families by metric without tests."""
+    withheld = {}
+    for name, metric_families in families.items():
+        withheld[name] = tuple(family.withheld(reason) for family in metric_families)
+    return withheld
 
 
 NONE = StudyFindings()
@@ -151,18 +156,23 @@ def find(
     """Everything for all rows of the study, even if a table shows fewer. With ``reports_of``, also
     the best reports."""
     trained = [row for row in rows if not row.shares_weights]
+    scoring_rows = [row for row in rows if row.shares_weights]
     families: dict[str, Family] = {}
+    own_references: dict[str, tuple[Family, ...]] = {}
     scoring: dict[str, tuple[Family, ...]] = {}
     published = dict[str, dict[str, float | None]]()
     for metric in study.task.tabled:
-        family = _family(study, trained, reference, metric, study.paired)
+        of_reference = _families(study, trained, rows, metric, study.paired)
+        family = of_reference.pop(reference, _without_rows(rows, reference, metric))
         if family is not None:
             families[metric.name] = family
-        scoring[metric.name] = _scoring_families(study, rows, metric)
+        own_references[metric.name] = tuple(of_reference.values())
+        scoring[metric.name] = _scoring_families(study, scoring_rows, rows, metric)
         published[metric.name] = {row.row: row.published[metric.name] for row in rows}
     return StudyFindings(
         reference,
         families,
+        own_references,
         scoring,
         unlike=unlike(study),
         best=_best_reports(study, reports_of) if reports_of else {},
@@ -172,49 +182,66 @@ def find(
     )
 
 
+def _without_rows(rows: Sequence[TableRow], reference: str, metric: Metric) -> "Family | None":
+    """The family of a reference with which no row is compared; None if it is no row."""
+    from tracking.statistics.family import Family
+
+    is_row = any(row.row == reference for row in rows)
+    return Family(metric, reference, {}) if is_row else None
+
+
 def _scoring_families(
-    study: Study, rows: Sequence[TableRow], metric: Metric
+    study: Study, scoring_rows: Sequence[TableRow], rows: Sequence[TableRow], metric: Metric
 ) -> tuple["Family", ...]:
-    """Of the rows that share weights with their reference, one family per reference."""
-    families = []
-    for reference in dict.fromkeys(row.reference for row in rows if row.shares_weights):
-        members = []
-        for row in rows:
-            shares_its_weights = row.shares_weights and row.reference == reference
-            if row.row == reference or shares_its_weights:
-                members.append(row)
-        family = _family(study, members, reference, metric, paired=True)
-        if family is not None:
-            families.append(family)
+    """Of the rows that share weights with their reference, one family per reference. Each is tested
+    by itself."""
+    families = list[Family]()
+    for reference in dict.fromkeys(row.reference for row in scoring_rows):
+        members = [row for row in scoring_rows if row.reference == reference]
+        families += _families(study, members, rows, metric, paired=True).values()
     return tuple(families)
 
 
-def _family(
-    study: Study, rows: Sequence[TableRow], reference: str, metric: Metric, paired: bool
-) -> "Family | None":
-    """Over seeds, of the rows whose scores can be compared with those of the reference."""
+def _families(
+    study: Study,
+    compared: Sequence[TableRow],
+    rows: Sequence[TableRow],
+    metric: Metric,
+    paired: bool,
+) -> dict[str, "Family"]:
+    """By reference, the tests over seeds of the rows that are ``compared`` with one of all
+    ``rows``. A row whose scores cannot be compared is not tested."""
     # SciPy takes a third of a second to import, and a plan does not need it.
-    from tracking.statistics.family import Family, RowTest, family
-    from tracking.statistics.paired_family import paired_family
+    from tracking.statistics.family import Family, RowTest, families_of
+    from tracking.statistics.paired_family import paired_families
 
-    comparable = list[TableRow]()
-    reasons = dict[str, RowTest | str]()
-    for row in rows:
-        reason = _why_left_out(row, metric)
-        if reason:
-            reasons[row.row] = reason
+    names = {row.row for row in rows}
+    left_out = {row.row for row in rows if _why_left_out(row, metric)}
+    references = dict[str, str]()
+    reasons: dict[str, dict[str, RowTest | str]] = {}
+    for row in compared:
+        reference = row.reference
+        if row.row == reference or reference not in names:
+            continue
+        if reference in left_out:
+            reasons.setdefault(reference, {})[row.row] = f"{reference}: {MIXED_SETTINGS}"
+        elif row.row in left_out:
+            reasons.setdefault(reference, {})[row.row] = _why_left_out(row, metric)
         else:
-            comparable.append(row)
-    if reference in reasons:
-        reason = f"{reference}: {MIXED_SETTINGS}"
-        return Family(metric, reference, {row.row: reason for row in rows if row.row != reference})
-    values = {row.row: metric.tested_values(row.seed_values[metric.name]) for row in comparable}
-    diverged = {row.row: row.diverged for row in comparable}
-    seconds = {row.row: row.seconds for row in rows}
-    margin = study.margins.get(metric.name)
-    test_family = paired_family if paired else family
-    tested = test_family(metric, values, reference, diverged, seconds, margin)
-    return replace(tested, rows=tested.rows | reasons) if tested else None
+            references[row.row] = reference
+    test = paired_families if paired else families_of
+    families = test(
+        metric,
+        {row.row: metric.tested_values(row.seed_values[metric.name]) for row in rows},
+        references,
+        {row.row: row.diverged for row in rows},
+        {row.row: row.seconds for row in rows},
+        study.margins.get(metric.name),
+    )
+    for reference, untested in reasons.items():
+        family = families.get(reference, Family(metric, reference, {}))
+        families[reference] = replace(family, rows=family.rows | untested)
+    return families
 
 
 def _why_left_out(row: TableRow, metric: Metric) -> str:
@@ -302,83 +329,3 @@ def _end_times(study: Study) -> Iterator[float]:
 
 def _often(times: int) -> str:
     return {1: "once", 2: "twice"}.get(times, f"{times} times")
-
-
-def findings_line(
-    families: Mapping[str, "Family"], scoring: Mapping[str, Sequence["Family"]]
-) -> str:
-    """Such as "2 rows better than base, 5 worse, 3 no worse than 0.01, 9 undecided (3 seeds)".
-
-    If metrics say different things, each is behind its label. Rows that score the
-    weights of one row follow: "With base's weights: 1 row worse than base (3 seeds)". ``families``
-    and ``scoring`` are by metric. Empty without a row to compare.
-    """
-    parts = [_metrics_line([*families.values()])]
-    families_of_host: dict[str, list[Family]] = {}
-    for metric_families in scoring.values():
-        for family in metric_families:
-            families_of_host.setdefault(family.reference, []).append(family)
-    for host, host_families in families_of_host.items():
-        changed = [family for family in host_families if not _scores_like_host(family)]
-        is_of_some = 0 < len(changed) < len(host_families)
-        parts.append(_metrics_line(changed or host_families, f"with {host}'s weights", is_of_some))
-    return ". ".join(filter(None, parts))
-
-
-def _scores_like_host(family: "Family") -> bool:
-    """Whether no row changes this metric, as a beam changes no perplexity."""
-    return all(reason == same_scores(family.reference) for reason in family.rows.values())
-
-
-def _metrics_line(families: Sequence["Family"], whose: str = "", is_of_some: bool = False) -> str:
-    """Of one family per metric. A text that all metrics share appears once, unless these are only
-    some of the metrics."""
-    compared = [family for family in families if family.rows]
-    texts = [_family_text(family) for family in compared]
-    if not texts:
-        return ""
-    if len(set(texts)) == 1 and not is_of_some:
-        return f"{whose[0].upper()}{whose[1:]}: {texts[0]}" if whose else texts[0]
-    labels = Counter(family.metric.label for family in compared)
-    labeled_texts = []
-    for family, text in zip(compared, texts, strict=True):
-        metric = family.metric
-        label = metric.label if labels[metric.label] == 1 else f"{metric.label} on {metric.set}"
-        if whose:
-            label += f" {whose}"
-        labeled_texts.append(f"{label}: {text}")
-    return "; ".join(labeled_texts)
-
-
-def _family_text(family: "Family") -> str:
-    parts = [*_tested_parts(family), *_untested_parts(family)]
-    number, _, words = parts[0].partition(" ")
-    noun = "row" if number == "1" else "rows"
-    return ", ".join([f"{number} {noun} {words}", *parts[1:]])
-
-
-def _tested_parts(family: "Family") -> list[str]:
-    """Such as "2 better than base", "5 worse": one for each kind that any row has. The seeds end
-    the last one."""
-    rows = Counter(test.finding.kind for test in family.tests.values())
-    kinds = [kind for kind in PHRASES if rows[kind]]
-    if not kinds:
-        return []
-    margin = "" if family.margin is None else f"{family.margin:g} {family.metric.label}"
-    parts = []
-    for kind in kinds:
-        than = f" than {family.reference}" if kind == kinds[0] else ""
-        words = PHRASES[kind].replace("{than}", than).replace("{margin}", margin)
-        parts.append(f"{rows[kind]} {words}")
-    seeds = spanned({family.seeds[row] for row in family.tests})
-    parts[-1] += f" ({seeds} seeds)"
-    return parts
-
-
-def _untested_parts(family: "Family") -> list[str]:
-    """Such as "19 not tested (1 seed)"; more than a few reasons are left to the caption."""
-    reasons = [reason for reason in family.rows.values() if isinstance(reason, str)]
-    rows = Counter(UNFINISHED.get(reason, reason) for reason in reasons)
-    if len(rows) > MOST_REASONS:
-        return [f"{len(reasons)} not tested"]
-    return [f"{number} not tested ({reason})" for reason, number in rows.items()]
