@@ -195,7 +195,7 @@ def _scoring_families(
 ) -> tuple["Family", ...]:
     """Of the rows that share weights with their reference, one family per reference. Each is tested
     by itself."""
-    families = list[Family]()
+    families: list[Family] = []
     for reference in dict.fromkeys(row.reference for row in scoring_rows):
         members = [row for row in scoring_rows if row.reference == reference]
         families += _families(study, members, rows, metric, paired=True).values()

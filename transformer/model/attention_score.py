@@ -10,8 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-LARGEST_SLICE = 64 * 2**20
-"""Bytes of tanh(q + k) in memory at a time, unless the keys of one query need more."""
+from transformer.cost import LARGEST_SLICE
+
+BUFFERS_BACKWARD = 2
+"""Tensors of a slice's size in the backward pass: tanh(q + k), and the gradient of it."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class _AdditiveLogits(torch.autograd.Function):
         ctx.save_for_backward(query_NTK, key_NSK, vector_NK)
         heads, queries, _ = query_NTK.shape
         logits_NTS = query_NTK.new_empty(heads, queries, key_NSK.shape[1])
-        for rows in _slices(query_NTK, key_NSK):
+        for rows in _slices(query_NTK, key_NSK, buffers=1):
             hidden_NMK = _hidden(query_NTK, key_NSK, rows).flatten(1, 2)
             logits_NM1 = hidden_NMK @ vector_NK[rows.heads, :, None]
             logits_NTS[rows.heads, rows.queries] = logits_NM1.view_as(
@@ -72,7 +74,7 @@ class _AdditiveLogits(torch.autograd.Function):
         query_gradient = torch.empty_like(query_NTK)
         key_gradient = _zeros(key_NSK)
         vector_gradient = _zeros(vector_NK)
-        for rows in _slices(query_NTK, key_NSK):
+        for rows in _slices(query_NTK, key_NSK, BUFFERS_BACKWARD):
             hidden_NTSK = _hidden(query_NTK, key_NSK, rows)
             hidden_NMK = hidden_NTSK.flatten(1, 2)
             gradient_NM1 = grads[0][rows.heads, rows.queries].flatten(1)[:, :, None]
@@ -110,10 +112,13 @@ def _hidden(query_NTK: Tensor, key_NSK: Tensor, rows: _Rows) -> Tensor:
     return (query + key).tanh_()
 
 
-def _slices(query_NTK: Tensor, key_NSK: Tensor) -> Iterator[_Rows]:
-    """Whole heads, as many as ``LARGEST_SLICE`` holds; or some queries of one head."""
+def _slices(query_NTK: Tensor, key_NSK: Tensor, buffers: int) -> Iterator[_Rows]:
+    """Whole heads, as many as ``LARGEST_SLICE`` holds; or some queries of one head.
+
+    ``buffers``: how many tensors of a slice's size are in memory.
+    """
     heads, queries, width = query_NTK.shape
-    bytes_per_query = key_NSK.shape[1] * width * query_NTK.element_size()
+    bytes_per_query = buffers * key_NSK.shape[1] * width * query_NTK.element_size()
     queries_at_once = max(1, LARGEST_SLICE // bytes_per_query)
     heads_at_once = max(1, queries_at_once // queries)
     for first_head in range(0, heads, heads_at_once):

@@ -115,7 +115,7 @@ def test_rank_agreement_is_that_of_scipy_with_a_permutation_p() -> None:
 
 def test_the_order_is_told_in_words() -> None:
     given = verdict(
-        a_family(low=(1, 1), middle=(2, 2), high=(3, 3)),
+        [a_family(low=(1, 1), middle=(2, 2), high=(3, 3))],
         {"base": 5, "low": 6, "middle": 7, "high": 8},
     )
     assert given is not None
