@@ -75,7 +75,7 @@ def test_references_are_recorded_kept_and_fixed_by_the_first_result(place: Place
     """They follow a renamed row, and the row that others are compared with cannot be dropped."""
     stated = "sweep.references={size_3: size_2}"
     for row in ("base", "size_2", "size_3"):
-        place.train(row, "sweep.rows=[base,size_2,size_3]", stated, "--add")
+        place.train(row, stated, "--add")
     record = json.loads((place.study / "study.json").read_text("utf-8"))
     assert record["references"] == {"size_3": "size_2"}
     refusal = place.refused("plan", *WORDS[:2], "sweep.references={size_2: size_3}", "--add")
