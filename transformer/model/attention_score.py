@@ -61,10 +61,8 @@ class _AdditiveLogits(torch.autograd.Function):
         heads, queries, _ = query_NTK.shape
         logits_NTS = query_NTK.new_empty(heads, queries, key_NSK.shape[1])
         for rows in _slices(query_NTK, key_NSK, buffers=1):
-            hidden_NMK = _hidden(query_NTK, key_NSK, rows).flatten(1, 2)
-            logits_NM1 = hidden_NMK @ vector_NK[rows.heads, :, None]
-            logits_NTS[rows.heads, rows.queries] = logits_NM1.view_as(
-                logits_NTS[rows.heads, rows.queries]
+            logits_NTS[rows.heads, rows.queries] = _slice_of_logits(
+                query_NTK, key_NSK, vector_NK, rows
             )
         return logits_NTS
 
@@ -75,16 +73,12 @@ class _AdditiveLogits(torch.autograd.Function):
         key_gradient = _zeros(key_NSK)
         vector_gradient = _zeros(vector_NK)
         for rows in _slices(query_NTK, key_NSK, BUFFERS_BACKWARD):
-            hidden_NTSK = _hidden(query_NTK, key_NSK, rows)
-            hidden_NMK = hidden_NTSK.flatten(1, 2)
-            gradient_NM1 = grads[0][rows.heads, rows.queries].flatten(1)[:, :, None]
-            gradient_NM1 = gradient_NM1.to(hidden_NMK.dtype)
-            vector_gradient[rows.heads] += (gradient_NM1.transpose(1, 2) @ hidden_NMK)[:, 0]
-            of_hidden_NMK = gradient_NM1 @ vector_NK[rows.heads, None]
-            of_sum_NMK = hidden_NMK.square_().neg_().add_(1).mul_(of_hidden_NMK)
-            of_sum_NTSK = of_sum_NMK.view_as(hidden_NTSK)
-            query_gradient[rows.heads, rows.queries] = of_sum_NTSK.sum(2)
-            key_gradient[rows.heads] += of_sum_NTSK.sum(1)
+            of_query, of_key, of_vector = _slice_of_gradients(
+                query_NTK, key_NSK, vector_NK, grads[0], rows
+            )
+            query_gradient[rows.heads, rows.queries] = of_query
+            key_gradient[rows.heads] += of_key
+            vector_gradient[rows.heads] += of_vector
         return (
             query_gradient,
             key_gradient.to(key_NSK.dtype),
@@ -110,6 +104,28 @@ def _hidden(query_NTK: Tensor, key_NSK: Tensor, rows: _Rows) -> Tensor:
     query = query_NTK[rows.heads, rows.queries, None]
     key = key_NSK[rows.heads, None]
     return (query + key).tanh_()
+
+
+def _slice_of_logits(query_NTK: Tensor, key_NSK: Tensor, vector_NK: Tensor, rows: _Rows) -> Tensor:
+    """[N, T, S] of these rows. Its sums are freed before those of the next slice are made."""
+    hidden_NTSK = _hidden(query_NTK, key_NSK, rows)
+    logits_NM1 = hidden_NTSK.flatten(1, 2) @ vector_NK[rows.heads, :, None]
+    return logits_NM1.view(hidden_NTSK.shape[:-1])
+
+
+def _slice_of_gradients(
+    query_NTK: Tensor, key_NSK: Tensor, vector_NK: Tensor, gradient_NTS: Tensor, rows: _Rows
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Of the queries, the keys and the vectors of these rows."""
+    hidden_NTSK = _hidden(query_NTK, key_NSK, rows)
+    hidden_NMK = hidden_NTSK.flatten(1, 2)
+    gradient_NM1 = gradient_NTS[rows.heads, rows.queries].flatten(1)[:, :, None]
+    gradient_NM1 = gradient_NM1.to(hidden_NMK.dtype)
+    of_vector_NK = (gradient_NM1.transpose(1, 2) @ hidden_NMK)[:, 0]
+    of_hidden_NMK = gradient_NM1 @ vector_NK[rows.heads, None]
+    of_sum_NMK = hidden_NMK.square_().neg_().add_(1).mul_(of_hidden_NMK)
+    of_sum_NTSK = of_sum_NMK.view_as(hidden_NTSK)
+    return of_sum_NTSK.sum(2), of_sum_NTSK.sum(1), of_vector_NK
 
 
 def _slices(query_NTK: Tensor, key_NSK: Tensor, buffers: int) -> Iterator[_Rows]:

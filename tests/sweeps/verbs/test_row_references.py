@@ -36,7 +36,7 @@ def rows(folder: Path, *words: str) -> dict[str, dict[str, Any]]:
 
 
 def on_one_line(text: str) -> str:
-    return " ".join(text.replace("\\_", "_").split())
+    return " ".join(text.replace("\\_", "_").replace("\\%", "%").split())
 
 
 def test_a_row_differs_from_its_reference_and_all_rows_are_one_family(here: Path) -> None:
