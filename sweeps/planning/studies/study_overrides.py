@@ -25,6 +25,7 @@ SELECTING = (
     "sweep.vary",
     "sweep.seeds=",
     "sweep.base_seeds=",
+    "sweep.references",
     "row=",
     "train.seed=",
 )
