@@ -341,6 +341,15 @@ def trials_compared_with(study: Study, trial: StudyTrial) -> tuple[StudyTrial, .
     return _trials_of(study, hosts_of(study).get(trial.row, reference))
 
 
+def compared_trials(study: Study, trial: StudyTrial) -> list[StudyTrial]:
+    """The trials whose results change what the run of this trial shows."""
+    trials = list(base_of(study))
+    if trial.row in study.references:
+        trials += trials_compared_with(study, trial)
+    host = study.host(trial)
+    return [*trials, host] if host else trials
+
+
 def _trials_of(study: Study, row: str) -> tuple[StudyTrial, ...]:
     return tuple(trial for trial in study.trials if trial.row == row)
 

@@ -212,36 +212,43 @@ def _families(
     """By reference, the tests over seeds of the rows that are ``compared`` with one of all
     ``rows``. A row whose scores cannot be compared is not tested."""
     # SciPy takes a third of a second to import, and a plan does not need it.
-    from tracking.statistics.family import Family, RowTest, families_of
+    from tracking.statistics.family import Family, families_of
     from tracking.statistics.paired_family import paired_families
 
     names = {row.row for row in rows}
-    left_out = {row.row for row in rows if _why_left_out(row, metric)}
     references = dict[str, str]()
-    reasons: dict[str, dict[str, RowTest | str]] = {}
     for row in compared:
-        reference = row.reference
-        if row.row == reference or reference not in names:
-            continue
-        if reference in left_out:
-            reasons.setdefault(reference, {})[row.row] = f"{reference}: {MIXED_SETTINGS}"
-        elif row.row in left_out:
-            reasons.setdefault(reference, {})[row.row] = _why_left_out(row, metric)
-        else:
-            references[row.row] = reference
+        if row.row != row.reference and row.reference in names:
+            references[row.row] = row.reference
+    reasons = _reasons_without_test(references, rows, metric)
     test = paired_families if paired else families_of
     families = test(
         metric,
         {row.row: metric.tested_values(row.seed_values[metric.name]) for row in rows},
-        references,
+        {row: reference for row, reference in references.items() if row not in reasons},
         {row.row: row.diverged for row in rows},
         {row.row: row.seconds for row in rows},
         study.margins.get(metric.name),
     )
-    for reference, untested in reasons.items():
+    for row_name, reason in reasons.items():
+        reference = references[row_name]
         family = families.get(reference, Family(metric, reference, {}))
-        families[reference] = replace(family, rows=family.rows | untested)
+        families[reference] = replace(family, rows=family.rows | {row_name: reason})
     return families
+
+
+def _reasons_without_test(
+    references: Mapping[str, str], rows: Sequence[TableRow], metric: Metric
+) -> dict[str, str]:
+    """Of the rows whose scores, or those of their reference, cannot be compared."""
+    left_out = {row.row: _why_left_out(row, metric) for row in rows}
+    reasons = dict[str, str]()
+    for row, reference in references.items():
+        if left_out[reference]:
+            reasons[row] = f"{reference}: {MIXED_SETTINGS}"
+        elif left_out[row]:
+            reasons[row] = left_out[row]
+    return reasons
 
 
 def _why_left_out(row: TableRow, metric: Metric) -> str:
