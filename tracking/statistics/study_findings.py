@@ -1,19 +1,22 @@
 """What a study's table says beyond its means: the tests over seeds, rows that are not alike, and
 the best reports. As marks and words for people, and as fields for programs."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from tracking.activity.later_changes import later_note
 from tracking.card import Metric
 from tracking.files import unless_damaged
 from tracking.json_lines.journal import Journal, in_line
-from tracking.statistics.finding import findings_line
+from tracking.statistics.finding import FindingKind, same_scores
 from tracking.statistics.table_rows import TableRow
 from tracking.statistics.unlike_trials import Unlike, unlike
-from tracking.study import Study, seconds
+from tracking.study import Study
+from tracking.words import spanned
 
 if TYPE_CHECKING:
     from tracking.statistics.family import Family, RowTest
@@ -30,6 +33,17 @@ OTHER_SETTINGS = "other settings"
 """For scoring, unlike the reference's."""
 MIXED_SETTINGS = "mixed settings"
 """For scoring, unlike between seeds."""
+PHRASES: dict[FindingKind, str] = {
+    "better by": "better{than} by at least {margin}",
+    "better": "better{than}",
+    "worse": "worse{than}",
+    "worse within": "worse{than} by less than {margin}",
+    "no worse": "no worse than {margin}",
+    "undecided": "undecided",
+}
+UNFINISHED = {"no seed": "no finished seed"}
+"""Reasons of a test in other words."""
+MOST_REASONS = 2
 
 
 @dataclass(frozen=True)
@@ -284,55 +298,91 @@ def _best_report(journal: Path, metric: Metric) -> tuple[float, int] | None:
     return next(((value, step) for value, step in values_and_steps if value == best), None)
 
 
-def later_note(study: Study) -> str:
-    """What was added or dropped after results were visible, such as "Seeds were added twice after
-    first results (4, 5, 6): …"; or nothing.
+def findings_line(
+    families: Mapping[str, "Family"],
+    scoring: Mapping[str, Sequence["Family"]],
+    own_references: Mapping[str, Sequence["Family"]] | None = None,
+) -> str:
+    """Such as "2 rows better than base, 5 worse, 3 no worse than 0.01, 9 undecided (3 seeds)".
 
-    Adding seeds until a difference is marked marks one too often; so does dropping trials. Commands
-    count in the order of `study.json`. Seeds of a new row are not added ones, and neither are
-    planned seeds that finish later.
+    If metrics say different things, each is behind its label. Rows that name their own reference
+    follow: "Against wide: 1 row undecided (3 seeds)". Then rows that score the weights of one row:
+    "With base's weights: 1 row worse than base (3 seeds)". All arguments are by metric. Empty
+    without a row to compare.
     """
-    additions = list[list[int]]()
-    drops = 0
-    earlier_rows = set[str]()
-    has_results = False
-    for command in study.asked:
-        names = command.get("added", ())
-        new_trials = [trial for trial in study.trials if trial.name in names]
-        seeds = sorted({trial.seed for trial in new_trials if trial.row in earlier_rows})
-        earlier_rows |= {trial.row for trial in new_trials}
-        has_results = has_results or _saw_results(study, command)
-        if has_results and seeds:
-            additions.append(seeds)
-        if has_results and command.get("dropped"):
-            drops += 1
-    notes = []
-    if additions:
-        numbers = dict.fromkeys(str(seed) for seeds in additions for seed in seeds)
-        added = f"Seeds were added {_often(len(additions))} after first results"
-        notes.append(f"{added} ({', '.join(numbers)}): p values assume a fixed number.")
-    if drops:
-        dropped = f"Trials were dropped {_often(drops)} after first results"
-        notes.append(f"{dropped}: p values do not account for that.")
-    return " ".join(notes)
+    parts = [_metrics_line([*families.values()])]
+    own_families = _by_reference((own_references or {}).values())
+    for reference, families_of_metrics in own_families.items():
+        parts.append(_metrics_line(families_of_metrics, f"against {reference}"))
+    for host, host_families in _by_reference(scoring.values()).items():
+        changed = [family for family in host_families if not _scores_like_host(family)]
+        is_of_some = 0 < len(changed) < len(host_families)
+        parts.append(_metrics_line(changed or host_families, f"with {host}'s weights", is_of_some))
+    return ". ".join(filter(None, parts))
 
 
-def _saw_results(study: Study, command: Mapping[str, Any]) -> bool:
-    """Whether there were results when the command was recorded. Older versions did not record that;
-    for their commands, clocks decide."""
-    if "saw_results" in command:
-        return bool(command["saw_results"])
-    time = seconds(command["ts"]) or 0.0
-    return any(time > end for end in _end_times(study))
+def _by_reference(families_of_metrics: Iterable[Sequence["Family"]]) -> dict[str, list["Family"]]:
+    by_reference: dict[str, list[Family]] = {}
+    for families in families_of_metrics:
+        for family in families:
+            by_reference.setdefault(family.reference, []).append(family)
+    return by_reference
 
 
-def _end_times(study: Study) -> Iterator[float]:
-    """When trials finished, in Unix seconds."""
-    for trial in study.trials:
-        for attempt in unless_damaged(study.trial_folder(trial).attempts.all, []):
-            if attempt.ended is not None and attempt.reason == "finished":
-                yield attempt.ended
+def _scores_like_host(family: "Family") -> bool:
+    """Whether no row changes this metric, as a beam changes no perplexity."""
+    return all(reason == same_scores(family.reference) for reason in family.rows.values())
 
 
-def _often(times: int) -> str:
-    return {1: "once", 2: "twice"}.get(times, f"{times} times")
+def _metrics_line(families: Sequence["Family"], whose: str = "", is_of_some: bool = False) -> str:
+    """Of one family per metric. A text that all metrics share appears once, unless these are only
+    some of the metrics."""
+    compared = [family for family in families if family.rows]
+    texts = [_family_text(family) for family in compared]
+    if not texts:
+        return ""
+    if len(set(texts)) == 1 and not is_of_some:
+        return f"{whose[0].upper()}{whose[1:]}: {texts[0]}" if whose else texts[0]
+    labels = Counter(family.metric.label for family in compared)
+    labeled_texts = []
+    for family, text in zip(compared, texts, strict=True):
+        metric = family.metric
+        label = metric.label if labels[metric.label] == 1 else f"{metric.label} on {metric.set}"
+        if whose:
+            label += f" {whose}"
+        labeled_texts.append(f"{label}: {text}")
+    return "; ".join(labeled_texts)
+
+
+def _family_text(family: "Family") -> str:
+    parts = [*_tested_parts(family), *_untested_parts(family)]
+    number, _, words = parts[0].partition(" ")
+    noun = "row" if number == "1" else "rows"
+    return ", ".join([f"{number} {noun} {words}", *parts[1:]])
+
+
+def _tested_parts(family: "Family") -> list[str]:
+    """Such as "2 better than base", "5 worse": one for each kind that any row has. The seeds end
+    the last one."""
+    rows = Counter(test.finding.kind for test in family.tests.values())
+    kinds = [kind for kind in PHRASES if rows[kind]]
+    if not kinds:
+        return []
+    margin = "" if family.margin is None else f"{family.margin:g} {family.metric.label}"
+    parts = []
+    for kind in kinds:
+        than = f" than {family.reference}" if kind == kinds[0] else ""
+        words = PHRASES[kind].replace("{than}", than).replace("{margin}", margin)
+        parts.append(f"{rows[kind]} {words}")
+    seeds = spanned({family.seeds[row] for row in family.tests})
+    parts[-1] += f" ({seeds} seeds)"
+    return parts
+
+
+def _untested_parts(family: "Family") -> list[str]:
+    """Such as "19 not tested (1 seed)"; more than a few reasons are left to the caption."""
+    reasons = [reason for reason in family.rows.values() if isinstance(reason, str)]
+    rows = Counter(UNFINISHED.get(reason, reason) for reason in reasons)
+    if len(rows) > MOST_REASONS:
+        return [f"{len(reasons)} not tested"]
+    return [f"{number} not tested ({reason})" for reason, number in rows.items()]

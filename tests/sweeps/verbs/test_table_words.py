@@ -12,7 +12,7 @@ from test_table_findings import losses, made_study, rows, table
 from typed import printed
 
 from tracking.card import Card, Metric
-from tracking.statistics.finding import findings_line
+from tracking.statistics.study_findings import findings_line
 from tracking.study import Study
 from tracking.table.latex import for_latex
 from tracking.table.tested_captions import _reason_words
