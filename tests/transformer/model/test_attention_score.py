@@ -73,7 +73,7 @@ class PeakOfTensors(TorchDispatchMode):
     """The most bytes that tensors made within it hold at a time."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.peak = 0
         self._sizes = WeakKeyDictionary[torch.UntypedStorage, int]()
 
