@@ -164,6 +164,8 @@ class Trial(Protocol[Config_co]):
     ) -> None:
         """Keep the scores of the set ``on``, and texts such as outputs.
 
+        The report and MLflow show ``pictures/NAME.svg`` among the texts as a picture.
+
         ``samples`` holds one mapping per sample with the numbers that ``Metric.from_counts`` names.
         `allelse compare` then tests differences over samples. Every trial must have the same
         samples in the same order, and at least 20.
@@ -359,7 +361,7 @@ class Task(Generic[Config]):
     verbs: tuple[Callable[..., Any], ...] = ()
     """Commands for finished trials: Typer functions whose first parameter is a ``Trained`` or a
     ``Sequence[Trained]``. ``Trained | Path`` also accepts a folder that isn't a trial, such as one
-    that another verb wrote. A returned int is the exit code. A returned string is shown as the next
-    command."""
+    that another verb wrote. A ``typer.Argument`` takes the text after the trial. A returned int is
+    the exit code. A returned string is shown as the next command."""
     card: Card | None = None
     """Details for files and tables that don't follow from the other fields."""

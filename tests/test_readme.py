@@ -143,7 +143,8 @@ def compose(verb: str, parsed: dict[str, Any], task: TaskSource) -> None:
     elif verb == "init":
         assert Path(f"{parsed['name']}.py").exists()
     elif verb in task_verbs(task):
-        assert read_request(verb, parsed["arguments"], task).names
+        texts = ["SENTENCE"] if verb == "attention" else []
+        assert read_request(verb, parsed["arguments"], task, texts=texts).names
     else:
         _, typed = names_and_overrides(parsed.get("arguments") or overrides)
         compose_settings(typed)  # refuses what is no setting

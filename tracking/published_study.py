@@ -83,6 +83,8 @@ def _publish_trial(study: Study, trial: StudyTrial, target: Path) -> bool:
         excerpt = _excerpt(folder.artifact_lines(artifact, headline_set))
         if excerpt:
             contents[f"{artifact}/{headline_set}.jsonl"] = excerpt.encode()
+    for name, text in folder.pictures().items():
+        contents[name] = text.encode()
     written = [_write(target / name, content) for name, content in contents.items()]
     return any(written)
 

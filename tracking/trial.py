@@ -54,6 +54,8 @@ HEAD: Form = {"key": str, "step": int}
 a set's statistics."""
 EXCERPT: Form = {"place": int, "text": str}
 """A line of an artifact in a published study, which keeps only some lines."""
+PICTURES = "pictures"
+"""The folder of a trial whose SVG files the report and MLflow show."""
 OTHER_FOLDERS = ("checkpoints", "statistics")
 """Folders of a trial that hold no artifacts."""
 TrialState = Literal[
@@ -98,6 +100,15 @@ class TrialFolder:
             return dict(enumerate(text.split("\n")[:-1], 1))
         excerpt = unless_damaged(Lines(path.with_suffix(".jsonl"), EXCERPT).good, [])
         return {line["place"]: line["text"] for line in excerpt}
+
+    def pictures(self) -> dict[str, str]:
+        """The SVG files that its work wrote to ``pictures/``, by path."""
+        pictures: dict[str, str] = {}
+        for path in sorted(self.path.glob(f"{PICTURES}/*.svg")):
+            content = unless_damaged(partial(read_whole, path), None)
+            if content is not None:
+                pictures[f"{PICTURES}/{path.name}"] = content.decode("utf-8", "replace")
+        return pictures
 
     def statistics_path(self, set_name: str) -> Path:
         return self.path / statistics_name(set_name)

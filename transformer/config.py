@@ -112,7 +112,8 @@ class TrainConfig:
 
     ``tokens_per_batch`` bounds sentences × longest side, over all workers. A ``score_every`` of 0
     means no scores during training. Without ``tokens_per_micro_batch`` the kind of device sets it.
-    Training leaves out pairs with more than ``longest`` pieces on a side.
+    Training leaves out pairs with more than ``longest`` pieces on a side. What the heads read in
+    ``pictured_sentence`` is drawn when training ends.
     """
 
     steps: Annotated[PositiveCount, Symbol("steps"), Divided("steps", optional=True)]
@@ -134,6 +135,7 @@ class TrainConfig:
         ADAM_EPSILON
     )
     longest: Annotated[int | None, Range(1, INT32_MAX), Neutral(None)] = None
+    pictured_sentence: Annotated[str | None, Observes(), Neutral(None)] = None
 
 
 @dataclass(frozen=True)
@@ -222,6 +224,9 @@ class TrialConfig:
             least = f"{limiting_key} ({longest})"
             allowed = f"must be at least {least}, or the longest pair fits in no batch"
             yield Problem("train.tokens_per_batch", f"is {train.tokens_per_batch}", allowed)
+        sentence = train.pictured_sentence
+        if sentence is not None and not sentence.strip():
+            yield Problem("train.pictured_sentence", "is empty", "must be a sentence or null")
         uniform = 1 - 1 / self.data.vocab_size
         if train.label_smoothing > uniform:
             allowed = f"must be at most {uniform:.4g}, which is uniform over data.vocab_size pieces"

@@ -41,6 +41,8 @@ from transformer.cost import (
 from transformer.data.corpora import corpus
 from transformer.data.vocabulary import OPTIONS
 from transformer.decoding.tokenizer import model_faults
+from transformer.pictures.text import pictured_faults
+from transformer.verbs.attention import attention
 from transformer.verbs.evaluate import evaluate
 from transformer.verbs.export import export
 from transformer.verbs.models import as_problems, refusing
@@ -62,7 +64,7 @@ def _data_problems(config: TrialConfig, prepared: Path | None) -> list[Problem]:
     """A BLEU model that cannot be fetched, and text that cannot be used.
 
     Without prepared text, these are files that are missing; with it, sentences that do not fit the
-    model's positions.
+    model's positions, among them the one to draw.
     """
     faults = list(model_faults(config.data.bleu_tokenizer))
     if prepared is None:
@@ -70,7 +72,10 @@ def _data_problems(config: TrialConfig, prepared: Path | None) -> list[Problem]:
     else:
         from transformer.data.prepared import Prepared, length_faults
 
-        faults += length_faults(Prepared(prepared), config)
+        text = Prepared(prepared)
+        faults += length_faults(text, config)
+        if config.train.pictured_sentence is not None:
+            faults += pictured_faults(text.vocabulary, config)
     return as_problems(faults)
 
 
@@ -237,5 +242,5 @@ TRANSLATION = Task(
     resolved=_resolved,
     watched={"train/loss": "loss", "train/tokens_per_s": "tokens/s"},
     card=CARD,
-    verbs=(translate, evaluate, export),
+    verbs=(translate, evaluate, export, attention),
 )

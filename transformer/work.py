@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from sweeps.task import Costs, DivergedError, Trained, Trial
+from sweeps.task import NO_TEXTS, Costs, DivergedError, Trained, Trial
 from transformer.config import TRAIN_SAMPLE, TrialConfig
 from transformer.cost import parameters, training_flops
 from transformer.data.batches import TrainingBatches
@@ -15,7 +15,9 @@ from transformer.data.prepared import PairCounts, Prepared
 from transformer.decoding.evaluation import EvaluationSet, evaluate_set, greedy_scores
 from transformer.decoding.tokenizer import check_tokenizer
 from transformer.decoding.translator import Translator
-from transformer.faults import NotFiniteError
+from transformer.faults import NotFiniteError, sentences_of
+from transformer.pictures.choice import choose
+from transformer.pictures.picture import read_picture
 from transformer.training.meter import rates
 from transformer.training.precision import check_precision, efficient
 from transformer.training.state import TrainState, compare, mean_weights, start
@@ -146,11 +148,27 @@ def _score(
         config.decode,
         config.train.precision,
     )
+    texts = _pictures(config, translator, worker) if unscored else {}
     for name in unscored:
         try:
-            score_set(trial, name, EvaluationSet.of(prepared, name, config), translator, worker)
+            sentences = EvaluationSet.of(prepared, name, config)
+            score_set(trial, name, sentences, translator, worker, texts)
         except StopRequested:
             return
+        texts = {}
+
+
+def _pictures(config: TrialConfig, translator: Translator, worker: Worker) -> dict[str, str]:
+    """The picture of ``train.pictured_sentence``, by its path in the trial's folder.
+
+    Only rank zero draws it. Raises NotFiniteError.
+    """
+    sentence = config.train.pictured_sentence
+    if sentence is None or not worker.is_rank_zero:
+        return {}
+    with sentences_of("train.pictured_sentence"):
+        picture = read_picture(translator, choose(config.model), sentence)
+    return {"pictures/attention.svg": picture.content(".svg").decode()}
 
 
 def score_set(
@@ -159,11 +177,15 @@ def score_set(
     sentences: EvaluationSet,
     translator: Translator,
     worker: Worker,
+    texts: Mapping[str, str] = NO_TEXTS,
 ) -> None:
     """Evaluate a set on every worker, and store the result of rank zero under the set's name.
+
+    ``texts`` are stored with it.
 
     Raises StopRequested, NotFiniteError.
     """
     evaluation = evaluate_set(translator, sentences, worker)
     if evaluation is not None:
-        trial.evaluated(name, evaluation.scores, evaluation.texts, evaluation.samples)
+        all_texts = {**evaluation.texts, **texts}
+        trial.evaluated(name, evaluation.scores, all_texts, evaluation.samples)

@@ -144,6 +144,7 @@ def run_files(folder: TrialFolder, is_running: bool) -> dict[str, str]:
         files[folder.config_path.name] = text
     if not is_running:
         files[SAMPLES] = samples(folder)
+        files |= folder.pictures()
         files["error.txt"] = unless_damaged(folder.error, None) or ""
     return {path: text for path, text in files.items() if text}
 

@@ -20,6 +20,7 @@ from tracking.report.output_samples import SetTexts, output_samples
 from tracking.report.provenance_facts import provenance_facts, utc
 from tracking.report.scatter import scatters
 from tracking.report.set_scores import set_scores
+from tracking.report.trial_pictures import trial_pictures
 from tracking.statistics.study_findings import StudyFindings
 from tracking.statistics.table_rows import TableRow
 from tracking.study import last_active
@@ -142,6 +143,8 @@ def _sections(content: Content) -> list[Section]:
     for number, (artifact, samples) in enumerate(samples_of_artifact.items(), start=1):
         title = artifact.capitalize()
         sections.append(Section(f"samples-{number}", title, "samples.html", samples))
+    pictures = trial_pictures(table.study, content.entries) if content.drawn else []
+    sections.append(Section("pictures", "Pictures", "pictures.html", pictures))
     if any(row.seeds for row in table.rows):
         sections.append(Section("methods", "Methods", "text.html", [("", methods(table))]))
     facts = provenance_facts(table.study)

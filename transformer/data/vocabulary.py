@@ -51,6 +51,10 @@ class Vocabulary:
         """The text of each piece, in the order of their ids."""
         return [self._processor.id_to_piece(i) for i in range(len(self))]
 
+    def pieces(self, ids: list[int]) -> list[str]:
+        """The text of each of these pieces. Its first letter is ▁ if a space precedes it."""
+        return [self._processor.id_to_piece(i) for i in ids]
+
     def encode(self, lines: list[str]) -> list[list[int]]:
         """Piece ids of each line, ending with end-of-sentence."""
         encoded: list[list[int]] = self._processor.encode(lines, add_eos=True)

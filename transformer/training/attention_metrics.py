@@ -4,8 +4,6 @@ Both are measured on the first sentences of dev, without dropout. Large logits m
 hardly lets gradients through (section 3.2.1). Shape suffixes as in ``model/attention.py``.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -15,13 +13,13 @@ from transformer.config import Precision
 from transformer.data.batches import Batch, evaluation_batches
 from transformer.data.prepared import ParallelSet
 from transformer.data.vocabulary import PAD
-from transformer.model.attention import CrossAttention, Observer, SelfAttention
+from transformer.model.attention import Observer
 from transformer.model.encoder_decoder import Transformer
+from transformer.model.observation import Attention, attentions_by_place, observed
 from transformer.training.precision import autocast
 from transformer.training.worker_group import Worker
 
 SENTENCES = 50
-Attention = SelfAttention | CrossAttention
 
 
 @dataclass
@@ -84,44 +82,26 @@ def _sums_by_place(
     worker: Worker,
 ) -> dict[str, _Sums]:
     """The sums of each place with attention, over the first sentences of ``pairs``."""
-    places = _attentions_by_place(model)
+    places = attentions_by_place(model)
     sums_by_place = {place: _Sums(*torch.zeros(3, device=worker.device)) for place in places}
     first = ParallelSet(pairs.source.first(SENTENCES), pairs.target.first(SENTENCES))
     for _, batch in evaluation_batches(first, worker.tokens_per_micro_batch):
         batch_here = batch.to(worker.device)
-        observed = _observed(places, batch_here, sums_by_place)
-        with observed, autocast(precision, worker.device):
+        observers = _observers(places, batch_here, sums_by_place)
+        with observed(observers), autocast(precision, worker.device):
             model(batch_here.source, batch_here.shifted, batch_here.source_padded)
     return sums_by_place
 
 
-def _attentions_by_place(model: Transformer) -> dict[str, list[Attention]]:
-    """The model's attentions by place; an encoder without self-attention is no place."""
-    in_encoder = set(model.encoder.modules())
-    places: dict[str, list[Attention]] = {}
-    for attention in model.attentions():
-        place = "cross" if isinstance(attention, CrossAttention) else "decoder"
-        if attention in in_encoder:
-            place = "encoder"
-        places.setdefault(place, []).append(attention)
-    return places
-
-
-@contextmanager
-def _observed(
+def _observers(
     places: dict[str, list[Attention]],
     batch: Batch,
     sums_by_place: dict[str, _Sums],
-) -> Iterator[None]:
-    """A context in which the sums of each place see its attentions."""
-    try:
-        for place, attentions in places.items():
-            queries = batch.source if place == "encoder" else batch.target
-            observer = sums_by_place[place].observer(queries != PAD)
-            for attention in attentions:
-                attention.observer = observer
-        yield
-    finally:
-        for attentions in places.values():
-            for attention in attentions:
-                attention.observer = None
+) -> dict[Attention, Observer]:
+    """For each attention an observer that adds to the sums of its place."""
+    observers: dict[Attention, Observer] = {}
+    for place, attentions in places.items():
+        queries = batch.source if place == "encoder" else batch.target
+        observer = sums_by_place[place].observer(queries != PAD)
+        observers |= dict.fromkeys(attentions, observer)
+    return observers

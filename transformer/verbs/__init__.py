@@ -1,1 +1,2 @@
-"""What users type for trained models: ``allelse translate``, ``evaluate`` and ``export``."""
+"""What users type for trained models: ``allelse translate``, ``evaluate``, ``export`` and
+``attention``."""

@@ -1,5 +1,6 @@
 """The model that a verb works on, a trained trial or an exported folder; faults as refusals."""
 
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -48,6 +49,17 @@ def averaging(
     _check_once(typed)
     decode = replace(trained.config.decode, average_checkpoints=average)
     return trained.configured(replace(trained.config, decode=decode))
+
+
+def open_translator(
+    model: Trained[TrialConfig] | Path,
+    average: int | None,
+    typed: Typed,
+) -> "Translator":
+    """The translator of a trial, or in an exported folder. Raises RefusedError."""
+    if isinstance(model, Path):
+        return translator_in(model, average, typed)
+    return translator_of(model)
 
 
 def translator_of(trained: Trained[TrialConfig]) -> "Translator":
@@ -125,3 +137,14 @@ def _exported_folder(path: Path) -> Path:
         allowed = f"must be a trial, {folders}, or an MLflow run id"
         raise RefusedError([Problem("TRIAL", f"{path} holds no model", allowed)])
     return folder
+
+
+def output_problem(output: Path) -> Problem | None:
+    """Why ``--output`` cannot be this file; None if it can."""
+    folder = output.absolute().parent
+    if not folder.is_dir():
+        problem = f"{output.parent} is not a folder"
+        return Problem("--output", problem, "must be in a folder that exists")
+    if output.is_dir() or not os.access(output if output.exists() else folder, os.W_OK):
+        return Problem("--output", f"{output} cannot be written", "must be a writable file")
+    return None

@@ -19,7 +19,7 @@ from sweeps.task import Problem, RefusedError, Trained, Typed
 from transformer.config import TrialConfig
 from transformer.data.corpora import BYTE_ORDER_MARK, byte_lines, line_text
 from transformer.faults import FaultyError, NotFiniteError
-from transformer.verbs.models import Average, averaging, translator_in, translator_of
+from transformer.verbs.models import Average, averaging, open_translator, output_problem
 
 if TYPE_CHECKING:
     # It loads torch, which no refusal needs.
@@ -53,24 +53,13 @@ def translate(
         model = averaging(model, average, typed)
         _check_nbest(nbest, model.config.decode.beam)
     with err.status(f"Loading {escape(model.name)}"):
-        translator = _open(model, average, typed)
+        translator = open_translator(model, average, typed)
     _check_nbest(nbest, translator.decode.beam)
     try:
         return _translate_lines(translator, source, target, nbest, err)
     except NotFiniteError as error:
         err.print(f"[bold red]Failed[/]: {escape(str(error))}", soft_wrap=True)
         return 1
-
-
-def _open(
-    model: Trained[TrialConfig] | Path,
-    average: int | None,
-    typed: Typed,
-) -> "Translator":
-    """The translator of a trial, or in an exported folder. Raises RefusedError."""
-    if isinstance(model, Path):
-        return translator_in(model, average, typed)
-    return translator_of(model)
 
 
 def _check_nbest(nbest: int | None, beam: int) -> None:
@@ -93,22 +82,13 @@ def _check(source: Path | None, target: Path | None) -> None:
         problem = "is missing, and standard input is closed"
         problems.append(Problem("--input", problem, "must name a file"))
     elif target:
-        problems += _output_problems(target, source)
+        problem_of_output = output_problem(target)
+        if problem_of_output is not None:
+            problems.append(problem_of_output)
+        elif target.is_file() and _is_input(target, source):
+            problems.append(Problem("--output", f"{target} is the input", "must be another file"))
     if problems:
         raise RefusedError(problems)
-
-
-def _output_problems(target: Path, source: Path | None) -> list[Problem]:
-    """At most one problem of ``--output``."""
-    folder = target.absolute().parent
-    if not folder.is_dir():
-        problem = f"{target.parent} is not a folder"
-        return [Problem("--output", problem, "must be in a folder that exists")]
-    if target.is_dir() or not os.access(target if target.exists() else folder, os.W_OK):
-        return [Problem("--output", f"{target} cannot be written", "must be a writable file")]
-    if target.is_file() and _is_input(target, source):
-        return [Problem("--output", f"{target} is the input", "must be another file")]
-    return []
 
 
 def _is_input(target: Path, source: Path | None) -> bool:

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperGroup
@@ -18,6 +18,7 @@ from sweeps.verbs.trained.evaluate import evaluate
 from sweeps.verbs.trained.request import read_request
 
 TASK_OVERRIDE = "task="
+ARGUMENT = type(typer.Argument())
 USAGE_ERROR: Any = typer.BadParameter.__mro__[1]  # click's, from the copy inside Typer
 FIRST_PARAMETER = (
     "its first parameter must be annotated with Trained, Sequence[Trained] or Trained | Path"
@@ -116,25 +117,55 @@ def _command(verb: Callable[..., Any], source: TaskSource) -> Callable[..., int 
     """
     types, parameters = _signature(verb, source)
     typed_names = [parameter.name for parameter in parameters if parameter.annotation is Typed]
+    texts = {parameter.name: _metavar(parameter) for parameter in parameters if _is_text(parameter)}
 
     def run(arguments: list[str], **options: Any) -> int | None:
         refuse_without_extra()
-        request = read_request(run.__name__, arguments, source, several=Sequence in types)
+        several = Sequence in types
+        request = read_request(run.__name__, arguments, source, several, list(texts.values()))
         typed = dict.fromkeys(typed_names, request.typed)
-        returned = verb(request.opened(types), **typed, **options)
+        values = dict(zip(texts, request.texts, strict=True))
+        returned = verb(request.opened(types), **values, **typed, **options)
         if isinstance(returned, str):
             next_command(returned)
         return returned if isinstance(returned, int) else None
 
     names = inspect.Parameter(
-        "arguments", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Trials
+        "arguments",
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        annotation=_arguments(list(texts.values())),
     )
-    options = [parameter for parameter in parameters if parameter.annotation is not Typed]
+    options = [
+        parameter
+        for parameter in parameters
+        if parameter.annotation is not Typed and parameter.name not in texts
+    ]
     run.__name__ = verb.__name__
     run.__doc__ = verb.__doc__
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in (names, *options)}
     run.__signature__ = inspect.Signature([names, *options])  # type: ignore[attr-defined]
     return run
+
+
+def _is_text(parameter: inspect.Parameter) -> bool:
+    """Whether the verb takes it after the trial on the command line, not as an option."""
+    metadata = getattr(parameter.annotation, "__metadata__", ())
+    return any(isinstance(entry, ARGUMENT) for entry in metadata)
+
+
+def _metavar(parameter: inspect.Parameter) -> str:
+    """The name of a text in help and refusals, such as SENTENCE."""
+    return parameter.name.upper()
+
+
+def _arguments(texts: Sequence[str]) -> Any:
+    """The annotation of what the command takes besides options."""
+    if not texts:
+        return Trials
+    metavar = " ".join(["TRIAL", *texts, "[KEY=VALUE …]"])
+    nouns = [f"the {text.lower()}" for text in texts]
+    words = ", ".join(["A finished trial", *nouns, "then overrides."])
+    return Annotated[list[str], typer.Argument(metavar=metavar, help=words)]
 
 
 def _signature(

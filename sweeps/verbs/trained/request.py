@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 class Request:
     """Names, the typed settings for scoring, and the settings that locate the study.
 
-    ``swept`` has several values of a key, for verbs that take many trials.
+    ``swept`` has several values of a key, for verbs that take many trials. ``texts`` are the words
+    after the trial, for verbs that take some.
     """
 
     source: TaskSource
@@ -30,6 +31,7 @@ class Request:
     typed: Typed
     settings: "Settings"
     swept: dict[str, list[Any]] = field(default_factory=dict)
+    texts: Sequence[str] = ()
 
     def opened(self, types: Collection[Any]) -> Any:
         """What the first parameter of a verb takes, by the types in its annotation.
@@ -84,10 +86,15 @@ class Request:
 
 
 def read_request(
-    verb: str, arguments: list[str], source: TaskSource, several: bool = False
+    verb: str,
+    arguments: list[str],
+    source: TaskSource,
+    several: bool = False,
+    texts: Sequence[str] = (),
 ) -> Request:
     """Arguments without ``=`` are names, the others are overrides. ``several``: the verb takes
-    several values of a key for scoring.
+    several values of a key for scoring. ``texts``: it takes as many words after the trial, which
+    refusals call so.
 
     Raises RefusedError with every problem.
     """
@@ -95,8 +102,8 @@ def read_request(
     from sweeps.config.overrides import parse_overrides
     from sweeps.planning.study_rows.compose import compose_settings
 
-    names = [argument for argument in arguments if "=" not in argument or Path(argument).exists()]
-    overrides = [argument for argument in arguments if argument not in names]
+    overrides = [argument for argument in arguments if _is_override(argument, bool(texts))]
+    names = [argument for argument in arguments if argument not in overrides]
     library = Library(source, Path.cwd())
     scoring_keys = library.schema.scores
     parsed, problems = parse_overrides(overrides, library, sweeps=several)
@@ -110,10 +117,23 @@ def read_request(
     if not names:
         allowed_names = "must name a trial; `allelse status` lists them"
         problems.append(Problem("TRIAL", "is missing", allowed_names))
+    values = names[1 : 1 + len(texts)]
+    for missing in texts[len(values) :]:
+        problems.append(Problem(missing, "is missing", "must follow the trial, in quotes"))
     if problems:
         raise RefusedError(problems)
     typed = Typed({key: value for key, value in parsed.values.items() if key in scoring_keys})
-    return Request(source, names, typed, compose_settings(naming(overrides)), parsed.sweeps)
+    trials = [*names[:1], *names[1 + len(values) :]]
+    settings = compose_settings(naming(overrides))
+    return Request(source, trials, typed, settings, parsed.sweeps, values)
+
+
+def _is_override(argument: str, among_texts: bool) -> bool:
+    """Whether an argument is KEY=VALUE. A text may contain ``=``, but no key contains a space."""
+    key, equals, _ = argument.partition("=")
+    if among_texts and " " in key:
+        return False
+    return bool(equals) and not Path(argument).exists()
 
 
 def _allowed_keys(verb: str, scoring_keys: Iterable[str]) -> str:

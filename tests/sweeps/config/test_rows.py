@@ -54,13 +54,13 @@ DECIDING = {
 }
 ADAM = {"adam_beta1": 0.9, "adam_beta2": 0.98, "adam_epsilon": 1e-9}
 LIMIT = {"longest": None}
-OBSERVING: dict[str, int | None] = {
+OBSERVING: dict[str, int | str | None] = {
     "log_every": 100,
     "evaluate_every": 5000,
     "checkpoint_every": 1000,
     "keep_checkpoints": 5,
 }
-OBSERVING |= {"score_every": 0, "tokens_per_micro_batch": None}
+OBSERVING |= {"score_every": 0, "tokens_per_micro_batch": None, "pictured_sentence": None}
 DECODE = {"beam": 4, "alpha": 0.6, "max_extra": 50, "average_checkpoints": 1, "average_every": 1000}
 DECODE |= {"train_sample": False}
 

@@ -14,6 +14,9 @@ from typed import printed, refusal, typed
 VERBS = '''
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from sweeps.task import Trained, Typed
 
@@ -38,7 +41,12 @@ def rescore(trials: Sequence[Trained[Config]], steps: str = "2,4") -> str:
     return "allelse table sweep.name=s"
 
 
-task = replace(task, verbs=(reveal, rescore))
+def label(trained: Trained[Config], text: Annotated[str, typer.Argument()]) -> None:
+    """Print a text beside a trial's name."""
+    print(trained.name, trained.config.train.cut, repr(text))
+
+
+task = replace(task, verbs=(reveal, rescore, label))
 '''
 SOURCE = {
     "from dataclasses import dataclass\n": (
@@ -91,6 +99,14 @@ def test_every_name_gives_the_trial_with_what_was_typed(folder: Path) -> None:
     assert said_by(folder, "reveal", "elsewhere", "task=small", "train.cut=1") == [
         "elsewhere {'train.cut': 1}"
     ]
+
+
+def test_a_verb_takes_a_text_after_the_trial_even_with_an_equals_sign(folder: Path) -> None:
+    words = ["label", "base-s1", "c = a + b", *BASE, "train.cut=0.75"]
+    assert said_by(folder, *words) == ["s/base-s1 0.75 'c = a + b'"]
+    assert "TRIAL TEXT [KEY=VALUE …]" in printed(folder, "label", "--help", "task=small")
+    assert "TEXT is missing must follow the trial" in refusal(folder, "label", "base-s1", *BASE)
+    assert "TRIAL names 2: base-s1, more" in refusal(folder, "label", "base-s1", "a", "more", *BASE)
 
 
 def result(folder: Path, trial: str) -> dict[str, Any]:

@@ -1,0 +1,141 @@
+"""A drawing as plain data, in points from its upper left corner: lines, boxes and words.
+
+Every format draws the same sketch. Lines and boxes of equal color and opacity are one part, so a
+file stays small.
+"""
+
+import colorsys
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from transformer.pictures.words import Weights
+
+INK = "#1c1d22"
+MUTED = "#62646d"
+PAPER = "#ffffff"
+RULE = "#c9cace"
+CELL = "#0b3c6f"
+HEAD_COLORS = (
+    "#0072b2",
+    "#d55e00",
+    "#009e73",
+    "#cc79a7",
+    "#b58900",
+    "#56b4e9",
+    "#6a3d9a",
+    "#8c564b",
+)
+GOLDEN = 0.618034
+LEVELS = 40
+"""Steps of opacity. A weight below half a step is not drawn."""
+FAINTEST = 0.5 / LEVELS
+FONTS = "'DejaVu Sans', Verdana, sans-serif"
+NARROW = 0.62
+WIDE = 1.05
+"""Widths of a letter by its size; wide ones are those of Chinese, Japanese and Korean."""
+
+
+@dataclass(frozen=True)
+class Label:
+    """Words at a point of their baseline; ``turned`` reads from bottom to top.
+
+    ``name`` says what it stands for, such as ``query-3``.
+    """
+
+    x: float
+    y: float
+    text: str
+    anchor: Literal["start", "middle", "end"] = "start"
+    size: float = 9.0
+    color: str = INK
+    turned: bool = False
+    bold: bool = False
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Straight lines, each as x and y of both ends."""
+
+    color: str
+    opacity: float
+    ends: list[tuple[float, float, float, float]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """Filled boxes, each as x, y, width and height."""
+
+    color: str
+    opacity: float
+    places: list[tuple[float, float, float, float]] = field(default_factory=list)
+
+
+@dataclass
+class Sketch:
+    """Parts in drawing order; ``description`` is for readers who cannot see it."""
+
+    description: str
+    width: float = 0.0
+    height: float = 0.0
+    boxes: dict[tuple[str, float], Boxes] = field(default_factory=dict)
+    frames: list[tuple[float, float, float, float]] = field(default_factory=list)
+    lines: dict[tuple[str, float], Lines] = field(default_factory=dict)
+    labels: list[Label] = field(default_factory=list)
+
+    def line(self, color: str, weight: float, *ends: float) -> None:
+        """A line as strong as the weight, from 0 to 1."""
+        opacity = level(weight)
+        if opacity:
+            x1, y1, x2, y2 = ends
+            lines = self.lines.setdefault((color, opacity), Lines(color, opacity))
+            lines.ends.append((x1, y1, x2, y2))
+
+    def box(self, color: str, weight: float, *corner_and_size: float) -> None:
+        """A box as strong as the weight, from 0 to 1."""
+        opacity = level(weight)
+        if opacity:
+            x, y, width, height = corner_and_size
+            boxes = self.boxes.setdefault((color, opacity), Boxes(color, opacity))
+            boxes.places.append((x, y, width, height))
+
+    def strongest_last(self) -> list[Lines]:
+        """The lines in drawing order: weak ones never hide strong ones."""
+        return sorted(self.lines.values(), key=lambda lines: lines.opacity)
+
+    def frame(self, *corner_and_size: float) -> None:
+        """The outline of a box."""
+        x, y, width, height = corner_and_size
+        self.frames.append((x, y, width, height))
+
+
+def level(weight: float) -> float:
+    """The opacity for a weight: the nearest of all levels."""
+    return round(weight * LEVELS) / LEVELS
+
+
+def visible(weights_QK: Weights) -> Iterator[tuple[int, int, float]]:
+    """Query, key and weight where a weight is drawn at all."""
+    for query, key in np.argwhere(weights_QK >= FAINTEST).tolist():
+        yield query, key, float(weights_QK[query, key])
+
+
+def head_color(head: int) -> str:
+    """The color of a head, counted from 1."""
+    if head <= len(HEAD_COLORS):
+        return HEAD_COLORS[head - 1]
+    red, green, blue = colorsys.hls_to_rgb(head * GOLDEN % 1, 0.42, 0.6)
+    return "#" + "".join(f"{round(255 * channel):02x}" for channel in (red, green, blue))
+
+
+def width_of(texts: Sequence[str], size: float) -> float:
+    """About the width of the longest text at this size."""
+    return size * max(sum(map(_letter_width, text)) for text in texts)
+
+
+def _letter_width(letter: str) -> float:
+    return WIDE if unicodedata.east_asian_width(letter) in "WF" else NARROW
