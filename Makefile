@@ -19,7 +19,7 @@ test-fast: install
 # An older installation and this one do the same, seen from outside: OLD=PATH is its checkout, or its program. What
 # differs is printed; tests/outside/cases.py lists what may.
 outside: install
-	$(BIN)/python tests/outside/two_versions.py $(OLD)
+	PYTHONPATH=$(CURDIR)/tests/shared $(BIN)/python tests/outside/two_versions.py $(OLD)
 
 # Processes that are killed, stopped and starved, as root on Linux, for about 20 minutes. What cannot run here fails.
 # `make test` has the quickest of them.

@@ -1,5 +1,5 @@
-"""What a task imports, and ``load`` for notebooks: ``from allelse import Metric, Task``. Nothing
-heavy is loaded."""
+"""What a task imports, ``report`` for a command, and ``load`` for notebooks: ``from allelse import
+Metric, Task``. Nothing heavy is loaded."""
 
 import os
 from typing import TYPE_CHECKING
@@ -29,6 +29,7 @@ from sweeps.task import Told as Told
 from sweeps.task import Trained as Trained
 from sweeps.task import Trial as Trial
 from sweeps.task import Typed as Typed
+from tracking.written.report import report as report
 
 if TYPE_CHECKING:
     from tracking.table.frames import StudyFrames

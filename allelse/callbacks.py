@@ -6,7 +6,7 @@
     trainer = lightning.Trainer(callbacks=[for_lightning(trial, every=50)], ...)
     trainer.fit(module, resumable(loader), ckpt_path=restored(trial, home))
 
-A resumed training ends with the same weights as one that was not stopped. A framework is imported
+Resumed training ends with the same weights as undisturbed training. A framework is imported
 when its callback is made.
 """
 
@@ -24,9 +24,9 @@ from sweeps.task import Trial
 LAST = "last.ckpt"
 """Lightning's checkpoint, in the trial's folder."""
 EVALUATION = "eval_"
-"""With which Trainer begins the names of what it measures in an evaluation."""
+"""How Trainer's names begin for what an evaluation measures."""
 SPEEDS = ("_runtime", "_per_second")
-"""How names end that measure the evaluation itself."""
+"""How names end for the speed of the evaluation itself."""
 
 
 def restored(trial: Trial[Any], folder: Path) -> Path | None:
@@ -45,7 +45,7 @@ def restored(trial: Trial[Any], folder: Path) -> Path | None:
 
 
 def for_trainer(trial: Trial[Any]) -> Any:
-    """A callback of Hugging Face Trainer, which decides by itself when it logs, saves, evaluates.
+    """A callback for Hugging Face Trainer, which decides itself when to log, save and evaluate.
 
     The loss is reported as ``train/loss``, and what an evaluation measures as ``eval/…``. Trainer's
     own checkpoint holds its random numbers.
@@ -72,9 +72,9 @@ def for_trainer(trial: Trial[Any]) -> Any:
 
 
 def for_lightning(trial: Trial[Any], every: int) -> Any:
-    """A callback of Lightning, which reports the loss and saves after ``every`` so many steps.
+    """A callback for Lightning, which reports the loss and saves after every ``every`` steps.
 
-    It also reports what the module logs by ``self.log``. Pass the loader through `resumable`.
+    It also reports what the module logs with ``self.log``. Pass the loader through `resumable`.
     """
     import lightning
 
@@ -112,7 +112,7 @@ def for_lightning(trial: Trial[Any], every: int) -> Any:
                 trial.report(self.step, {name: values[name] for name in self.validated})
 
         def save(self, trainer: Any) -> None:
-            """Report and save this step. What a validation measured stands at its own step."""
+            """Report and save this step. Validation metrics are reported at their own step."""
             values = _logged_values(trainer)
             names = values.keys() - self.validated
             trial.report(self.step, {name: values[name] for name in names} | self.loss)
@@ -124,10 +124,10 @@ def for_lightning(trial: Trial[Any], every: int) -> Any:
 
 
 class resumable:  # noqa: N801 - it reads like a function
-    """A loader that goes on with the next batch of an epoch, and with the random numbers of then.
+    """A loader that resumes at the next batch of an epoch, with the same random numbers.
 
     It works for a loader that draws its order when it is iterated, such as a ``DataLoader`` with
-    ``shuffle=True``. Lightning asks it for its state by ``state_dict``. Raises TypeError for a
+    ``shuffle=True``. Lightning calls its ``state_dict``. Raises TypeError for a
     loader without a length: Lightning fetches its batches ahead of training.
     """
 

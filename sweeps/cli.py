@@ -13,6 +13,7 @@ from sweeps.verbs.command import print_version
 from sweeps.verbs.compare.verb import compare
 from sweeps.verbs.import_runs import import_runs
 from sweeps.verbs.plan.verb import plan
+from sweeps.verbs.probe.verb import probe
 from sweeps.verbs.publish import publish
 from sweeps.verbs.read import logs, status, stop, studies
 from sweeps.verbs.remove import drop, rm
@@ -35,6 +36,7 @@ app = typer.Typer(
 )
 STUDIES = (
     init,
+    probe,
     import_runs,
     plan,
     sweep,

@@ -82,7 +82,7 @@ class StandardStream:
 
 @contextmanager
 def printing_ends_nothing() -> Iterator[None]:
-    """Lose text that a full disk or a closed pipe cannot take: `nohup allelse sweep` goes on."""
+    """Lose text that a full disk or a closed pipe cannot take: `nohup allelse sweep` continues."""
     streams = (sys.stdout, sys.stderr)
     steady_streams()
     try:

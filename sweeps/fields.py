@@ -66,7 +66,7 @@ def _is_schema(hint: Any) -> TypeGuard[type]:
 
 @dataclass(frozen=True)
 class Neutral:
-    """What the code did before the field existed: a configuration without it means this value."""
+    """The value that means what the code did before the field existed."""
 
     value: Any
 
@@ -99,17 +99,17 @@ def added_later(settings: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Scores:
-    """The field only changes how a trained model is scored: a new value scores trials again."""
+    """The field only affects how a trained model is scored. A new value scores trials again."""
 
 
 @dataclass(frozen=True)
 class Observes:
-    """The field only changes how training is watched and saved."""
+    """The field only affects how training is watched and saved."""
 
 
 @dataclass(frozen=True)
 class Fingerprinted:
-    """The field is part of the data's fingerprint, which decides training instead of the field.
+    """The field is part of the data fingerprint, which is part of the trial key in its place.
 
     ``place``: it only locates the data, and may differ between machines. ``lasting``: a study
     records it.
@@ -121,7 +121,7 @@ class Fingerprinted:
 
 @dataclass(frozen=True)
 class Seed:
-    """The field holds the trial's seed, which a sweep sets."""
+    """The field is the trial's seed, which a sweep sets."""
 
 
 @dataclass(frozen=True)

@@ -19,18 +19,17 @@ GROUP = "args"
 SEED = "seed"
 STEPS = "steps"
 KINDS = (bool, int, float, str)
-"""The types that a default stands for, where a parameter has no annotation."""
+"""The types that a default may imply if a parameter has no annotation."""
 
 
 def task(
     *metrics: Metric, name: str | None = None, version: int = 1, **options: Any
 ) -> Callable[[Callable[..., Any]], Task[Any]]:
-    """Make a task of the function below it. The function gets the trial, and the values of its
-    keys.
+    """Make a task from a function. The function gets the trial and the values of its keys.
 
-    ``name`` is that of the function if it is left out. A parameter ``seed`` gets the trial's seed,
-    and ``steps`` is the number of steps; a function without it counts as one step. What it returns
-    are scores: a number for the only metric, or numbers by the names of metrics. ``options`` are
+    ``name`` defaults to the function's name. A parameter ``seed`` gets the trial's seed, and
+    ``steps`` is the number of steps; without ``steps``, the task has one step. The function returns
+    its scores: a number if there is only one metric, or numbers by metric name. ``options`` are
     other fields of `Task`, such as ``costs`` or ``verbs``; their functions get a configuration with
     the group ``args``.
 
@@ -88,7 +87,7 @@ def _type(
     """The parameter's annotation, or the type of its default."""
     label = f"{function.__name__}(): parameter {parameter.name}"
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-        raise TypeError(f"{label} stands for any number of keys; name each key")
+        raise TypeError(f"{label} takes any number of keys; name each key")
     if parameter.default is parameter.empty:
         raise TypeError(f"{label} has no default, which would be its value in base")
     kind = hints.get(parameter.name)
@@ -126,7 +125,7 @@ def _keep_scores(trial: Trial[Any], metrics: tuple[Metric, ...], scores: Any) ->
         scores = {names[0]: scores}
     unknown = sorted(set(scores) - set(names))
     if unknown:
-        raise TypeError(f"{unknown[0]} is no metric of the task, which has {', '.join(names)}")
+        raise TypeError(f"{unknown[0]} is not a metric of the task, which has {', '.join(names)}")
     by_set: dict[str, dict[str, Any]] = {}
     for metric in metrics:
         if metric.name in scores:

@@ -31,7 +31,7 @@ class Problem:
 
 
 class RefusedError(ValueError):
-    """A request that cannot run: every problem, and the ``outcome`` if a part of it was done."""
+    """A request that can't run: every problem, and the ``outcome`` if part of it was done."""
 
     def __init__(self, problems: Iterable[Problem], outcome: str = "") -> None:
         self.problems = list(problems)

@@ -60,7 +60,7 @@ class Keep:
     """Which checkpoints to keep: the ``newest`` ones, the one with the lowest score if ``best``,
     and those of ``steps``.
 
-    Compute ``steps`` from keys that decide or score, never from keys that only observe.
+    Compute ``steps`` from keys that affect training or scores, never from keys that only observe.
     """
 
     newest: int = 2
@@ -74,15 +74,16 @@ class Costs:
 
     params: int | None = None
     flops: float | None = None
-    checkpoint_bytes: float | None = None  # of all checkpoints that stay at the end
+    checkpoint_bytes: float | None = None  # of all checkpoints left at the end
 
 
 @dataclass(frozen=True)
 class PrecisionChoice(Generic[Config]):
     """The key that sets the precision, and a function that times each precision on this machine.
 
-    ``seconds`` returns seconds per precision for some work of the configuration's sizes on one CPU
-    thread. ``allelse plan`` calls it once per machine and sizes. It should take under a second.
+    ``seconds`` times a short computation of the configuration's sizes on one CPU thread and returns
+    the seconds by precision. ``allelse plan`` calls it once per machine and sizes. It should take
+    under a second.
     """
 
     key: str
@@ -102,8 +103,8 @@ class Trial(Protocol[Config_co]):
 
     @property
     def config(self) -> Config_co:
-        """The trial's configuration. If training ended early and only scoring is left, ``steps``
-        of it returns the step at which training ended."""
+        """The trial's configuration. If training ended early and only scoring remains, the task's
+        ``steps`` returns the step at which training ended."""
 
     @property
     def seed(self) -> int:
@@ -147,15 +148,15 @@ class Trial(Protocol[Config_co]):
         """Record metrics after ``step``, such as ``{"train/loss": 0.3}``.
 
         Reports of the same step are merged; a later value replaces an earlier one. Name scores that
-        you measure while training by set and metric: ``dev/accuracy``.
+        you measure during training by set and metric: ``dev/accuracy``.
         """
 
     def checkpoint(self, step: int, state: Any, score: float | None = None) -> None:
-        """Save the state after ``step``. It is copied now, and written while training goes on.
+        """Save the state after ``step``. It is copied now and written while training continues.
 
-        A plain state consists of dicts, lists, tuples, numbers, strings, tensors and arrays. It
-        comes back as it was. For other states give the task ``save`` and ``load``; training waits
-        for them. The checkpoint with the lowest ``score`` is the best one. Raises StateError for a
+        A plain state consists of dicts, lists, tuples, numbers, strings, tensors and arrays. It is
+        restored exactly. For other states, give the task ``save`` and ``load``; training waits for
+        them. The checkpoint with the lowest ``score`` is the best one. Raises StateError for a
         state that is not plain.
         """
 
@@ -166,9 +167,10 @@ class Trial(Protocol[Config_co]):
 
         The report and MLflow show ``pictures/NAME.svg`` among the texts as a picture.
 
-        ``samples`` holds one mapping per sample with the numbers that ``Metric.from_counts`` names.
+        ``samples`` has one mapping per sample with the numbers that ``Metric.from_counts`` names.
         `allelse compare` then tests differences over samples. Every trial must have the same
-        samples in the same order, and at least 20.
+        samples in the same order, and at least 20. `allelse table` groups samples by further
+        numbers, with ``--by``.
         """
 
     def notice(self, text: str) -> None:
@@ -181,10 +183,10 @@ class Trial(Protocol[Config_co]):
         """Replace the costs that the task computed before training."""
 
     def stopping(self, *, alone: bool = False) -> bool:
-        """Whether to save and return. Ask once per step on every worker; all get the same answer.
+        """Whether to save and return. Call it once per step on every worker; all get the same answer.
 
-        The workers agree by torch.distributed, so the answer may come a step late. With ``alone``
-        this worker answers for itself, at any time.
+        The workers agree through torch.distributed, so the answer may come a step late. With
+        ``alone``, this worker gets its own answer and may call it at any time.
         """
 
     def states(self, steps: Sequence[int]) -> Iterator[Saved]:
@@ -192,7 +194,7 @@ class Trial(Protocol[Config_co]):
         every worker. Raises MissingStepError."""
 
     def process_group(self, backend: str | None = None) -> AbstractContextManager[None]:
-        """Connect the workers by torch.distributed, with NCCL if each has a GPU, else gloo. With
+        """Connect the workers through torch.distributed, with NCCL if each has a GPU, else gloo. With
         one worker it does nothing."""
 
 
@@ -217,7 +219,7 @@ class MissingStepError(LookupError):
 
 
 class Trained(Protocol[Config_co]):
-    """A finished trial, as a verb of its task gets it."""
+    """A finished trial, as passed to a verb of its task."""
 
     @property
     def name(self) -> str:
@@ -248,13 +250,13 @@ class Trained(Protocol[Config_co]):
         """The content of ``provenance.json``, with the trial's key, seed and costs."""
 
     def configured(self, config: Any) -> "Trained[Config_co]":
-        """The same trial with other scoring settings, which ``scored`` and ``evaluated`` then use.
+        """The same trial with new scoring settings, which ``scored`` and ``evaluated`` then use.
 
         Raises RefusedError if keys conflict.
         """
 
     def states(self, steps: Sequence[int] = ()) -> Iterator[Saved]:
-        """The saved states of these steps, one at a time; by default that of the last step. Raises
+        """The saved states of these steps, one at a time; by default, of the last step. Raises
         RefusedError if one is missing."""
 
     def evaluated(
@@ -291,7 +293,7 @@ class Task(Generic[Config]):
     name: str
     """Part of trial keys, file names and study names. The module may have another name."""
     version: int
-    """Part of trial keys. Raise it when the same configuration would train to another result."""
+    """Part of trial keys. Raise it when the same configuration would give a different result."""
     schema: type[Config]
     """A frozen dataclass of groups, each a frozen dataclass of keys, such as ``model.width``.
 
@@ -314,9 +316,9 @@ class Task(Generic[Config]):
     """One ``Problem`` per fault of the data for this configuration. The path is the prepared data,
     or None before preparation; then take a few seconds at most."""
     title: Callable[[Config], str | None] = lambda _: None
-    """How a study's default name begins, or None for the task's name."""
+    """The beginning of a study's default name, or None for the task's name."""
     words: Callable[[Mapping[str, Any]], str] | None = None
-    """Describes a row's changed values. By default each value follows its symbol."""
+    """Describes a row's changed values. By default, each value follows its symbol."""
     costs: Callable[[Config], Costs] = lambda _: Costs()
     """The costs of training, before it starts."""
     precision: Callable[[Config], str] = lambda _: "fp32"
@@ -352,8 +354,9 @@ class Task(Generic[Config]):
     load: Callable[[Path], Any] | None = None
     """Reads the files that ``save`` wrote. The folder is removed after it returns."""
     diverged: Callable[[Config, Numbers], bool] = lambda *_: False
-    """Whether training diverged, judged by its scores, by ``set/metric``. A score of the table that
-    is not finite and ``DivergedError`` always count. A trial that diverged isn't retried."""
+    """Whether training diverged, given its scores by ``set/metric``. It always counts as diverged if
+    a score in the table is not finite or ``work`` raises ``DivergedError``. A diverged trial isn't
+    retried."""
     early_stop: bool = False
     """Whether a trial may end before its last step without a mark in the table."""
     watched: Mapping[str, str] = field(default_factory=lambda: {"train/loss": "loss"})

@@ -1,22 +1,29 @@
 """The order of the test files, what CI may skip, and the wheel."""
 
 import os
+import signal
 import subprocess
 import sys
 import zipfile
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from joined_ray import JoinedRay, running_ray
 
 from sweeps.config.hydra import Library
 from sweeps.trees import Tree
 
+# a shell's background job ignores Ctrl-C, and so would the processes that tests start
+signal.signal(signal.SIGINT, signal.default_int_handler)
 PROJECT = Path(__file__).resolve().parent.parent
 # Ray gives its workers only what other processes leave of the CPUs: beside other work a test would
 # wait for minutes
 os.environ.setdefault("RAY_worker_niceness", "0")
+# threads of torch that wait for work would keep the cores from other processes: a training beside
+# others took five times the CPU time
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 PROGRAMS = {
@@ -69,6 +76,14 @@ def pytest_runtest_makereport(
         report.outcome = "failed"
         report.longrepr = f"skipped in CI: {report.longrepr}"
     return report
+
+
+@pytest.fixture(scope="session")
+def joined_ray() -> Iterator[JoinedRay]:
+    """For sweeps whose subject is not how Ray starts or ends: to start it takes longer than they
+    do."""
+    with running_ray() as ray:
+        yield ray
 
 
 @pytest.fixture(scope="session")

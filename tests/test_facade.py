@@ -51,7 +51,7 @@ def test_its_import_loads_python_and_the_task_interface_alone() -> None:
 def test_a_file_that_hides_a_package_of_ours_is_refused_by_name(name: str, tmp_path: Path) -> None:
     folder = write_task(tmp_path, {}, {name: "raise ImportError\n"})
     said = refusal(folder, "plan", "task=small")
-    assert f"lies next to {name}, which hides a package of allelse" in said
+    assert f"is next to {name}, which hides a package of allelse" in said
     assert sorted(path.name for path in folder.iterdir()) == sorted(["conf", "small.py", name])
 
 
@@ -61,7 +61,7 @@ def test_a_file_that_hides_a_package_of_others_is_refused_by_name(
 ) -> None:
     folder = write_task(tmp_path, {}, {name: "raise ImportError\n"})
     said = refusal(folder, "plan", "task=small")
-    assert f"lies next to {name}, which hides a package that allelse imports" in said
+    assert f"is next to {name}, which hides a package that allelse imports" in said
 
 
 def test_a_folder_without_a_module_hides_nothing(tmp_path: Path) -> None:

@@ -125,7 +125,12 @@ def test_the_facade_holds_only_the_task_interface_and_load_and_no_package_of_our
 ):
     facade, callbacks = sorted(modules("allelse"))
     known = {module for module in our_modules(facade) if "." in module}
-    assert known == {"sweeps.function_task", "sweeps.task", "tracking.table.frames"}
+    assert known == {
+        "sweeps.function_task",
+        "sweeps.task",
+        "tracking.table.frames",
+        "tracking.written.report",
+    }
     assert len(facade.read_text("utf-8").splitlines()) <= 50
     assert {module for module in our_modules(callbacks) if "." in module} == {"sweeps.task"}
     users = [

@@ -81,6 +81,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / file).write_text("a line\n" * 20, "utf-8")
     for document in DOCUMENTS:
         write_files(document, folder)
+    (folder / "train.py").touch()  # the script of the guide's command
     spiral = folder / "spiral.py"
     with_verb = (
         f'{own_verb()}\n\n@task(Metric("accuracy", better="up", set="test"), verbs=(predict,))'
@@ -141,7 +142,9 @@ def compose(verb: str, parsed: dict[str, Any], task: TaskSource) -> None:
     elif verb == "compare":
         assert len([argument for argument in parsed["arguments"] if "=" not in argument]) == 2
     elif verb == "init":
-        assert Path(f"{parsed['name']}.py").exists()
+        suffix = "yaml" if parsed["command_words"] else "py"
+        folder = "conf/task/" if parsed["command_words"] else ""
+        assert Path(f"{folder}{parsed['name']}.{suffix}").exists()
     elif verb in task_verbs(task):
         texts = ["SENTENCE"] if verb == "attention" else []
         assert read_request(verb, parsed["arguments"], task, texts=texts).names

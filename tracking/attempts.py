@@ -212,7 +212,7 @@ class Attempts:
 
     def _check_process(self, attempt: AttemptRecord, process: Process) -> None:
         if attempt.process != process:
-            cause = f"{attempt.process} has begun attempt {attempt.number}"
+            cause = f"{attempt.process} has started attempt {attempt.number}"
             fix = "so this process ends: run a trial in one sweep at a time"
             raise OSError(None, f"{cause}, {fix}", str(self._path.parent))
 
@@ -226,7 +226,7 @@ def _begun_attempt(line: Mapping[str, Any]) -> AttemptRecord:
 
 @cache
 def _pid_space() -> str:
-    """Where a pid stands for one process: this boot and container.
+    """Where a pid identifies one process: this boot and container.
 
     Without /proc (macOS), this host.
     """

@@ -26,8 +26,8 @@ FORMULAS = {
     "ngram_precision_unsmoothed": 1,
     "ngram_f": 1,
 }
-"""The formulas that ``from_counts`` may name, with their numbers of fields: how a set's score
-follows from its samples.
+"""The formulas that ``from_counts`` may name, with their numbers of fields. A formula computes a
+set's score from its samples.
 
 A sample is a line of ``statistics/<set>.jsonl``. A formula sums fields of these lines over the
 samples and computes the score from the sums. So scores of resampled sets need no new evaluation.
@@ -44,8 +44,8 @@ samples and computes the score from the sums. So scores of resampled sets need n
 """
 COSTS = ("params", "flops", "seconds", "cpu_seconds")
 DEVICE_COSTS = ("device_flops", "mfu")
-"""FLOPs as the paper counts them: seconds × devices × what a device sustains; and ``flops`` as a
-share of them. Only if it is known what the devices sustain."""
+"""The paper's FLOPs, seconds × devices × sustained FLOP/s, and ``flops`` as a share of them. They
+exist only if the devices' rate is known."""
 RESERVED_NAMES = (
     *("row", "group", "change", "before_scaling", "seeds", "asked", "steps", *COSTS, *DEVICE_COSTS),
     *("diverged", "paper_params_m", "summary", "cells", "decode", "mixed_decode", "other_decode"),
@@ -77,28 +77,29 @@ class Metric:
     """One score of a set. Its value is None if it was not finite, or if it was not measured."""
 
     name: str  # its key in result.json and statistics; `final/<name>` in MLflow
-    label: str = ""  # in tables; without one, the name
+    label: str = ""  # its name in tables; by default, `name`
     unit: str = ""
     better: Literal["up", "down"] = "up"
     decimals: int = 3
-    set: str = "dev"  # the table shows its value on this set
+    set: str = "dev"  # the set on which the table shows it
     tabled: bool = True  # whether it is a column of the table
-    table_decimals: int | None = None  # if the table has other decimals
-    printed: bool = True  # by `allelse evaluate` and in a model's card
+    table_decimals: int | None = None  # the decimals in the table, if they differ
+    printed: bool = True  # whether `allelse evaluate` and model cards show it
     signature: str | None = None  # the key of its signature, if it has one
-    # the settings for scoring that change it; None: all of them
     changed_by: tuple[str, ...] | None = None
-    note: str = ""  # below the table; `{name:usual}` stands for the value of a setting for scoring
-    from_counts: tuple[str, ...] = ()  # one of FORMULAS, and the fields of a sample that it takes
-    # the name, among the scores, of a text: values compare only where it is the same
+    """The scoring settings that affect it; None means all of them."""
+    note: str = ""  # a note below the table; a setting replaces `{name:usual}`
+    from_counts: tuple[str, ...] = ()  # one of FORMULAS, and the sample's fields that it takes
     within: str | None = None
-    # the metric whose exponential it is: tests and means are made on that one
+    """The score that holds a text, such as a digest: values compare only if the texts are equal."""
     exp_of: str | None = None
-    # the name of its published values in the rows' files, if it is not its own
+    """The metric whose exponential it is. Means and tests use that metric."""
     published_as: str | None = None
+    """The name of its published values in the rows' files, if it differs."""
     negligible: float = 0.0  # a published difference up to this counts as none
-    # none is confirmed by an interval within ± this; with exp_of, in the logarithm
     agrees_within: float | None = None
+    """A negligible published difference agrees if our interval lies within ± this; with ``exp_of``,
+    in the logarithm."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "label", self.label or self.name)
@@ -190,29 +191,30 @@ class SetScores:
 
 @dataclass(frozen=True)
 class Card:
-    """``symbols``: the table's columns for changes, a key's short name and its symbol. A phrase
-    contains ``{value}``."""
+    """Details of a task for files and tables."""
 
     name: str
     version: int
     metrics: tuple[Metric, ...]  # the first one in the table is the headline
     symbols: dict[str, str] = field(default_factory=dict)
-    # for changed keys without a column
+    """The table's columns for changes: each key's short name, and its symbol."""
     change_phrases: dict[str, str] = field(default_factory=dict)
-    # for scoring, by `name` or `name=value`
+    """Phrases for changed keys without a column. The value replaces ``{value}``."""
     setting_phrases: dict[str, str] = field(default_factory=dict)
-    # the keys that only score, each with its name in scores
+    """Phrases for scoring settings, by ``name`` or ``name=value``."""
     scoring: dict[str, str] = field(default_factory=dict)
-    groups: tuple[str, ...] = ()  # the groups that every config.yaml must hold
+    """The keys that only affect scores, each with its name in scores."""
+    groups: tuple[str, ...] = ()  # the groups that every config.yaml must have
     artifacts: tuple[str, ...] = ()  # the text files of every evaluated set: `<artifact>/<set>.txt`
-    sets_without_artifacts: tuple[str, ...] = ()  # evaluated sets that have none of these files
+    sets_without_artifacts: tuple[str, ...] = ()  # evaluated sets without these files
     cost_notes: dict[str, str] = field(
         default_factory=lambda: {"seconds": "measured", "params": "computed", "flops": "computed"}
     )
+    """How each cost was obtained, for the caption."""
     millions: bool = False  # whether parameters are always shown in millions
-    # how to compare with published values; such a table always has their columns
     published_note: str = ""
-    tags: str = "study"  # where MLflow's tags for group, row and change lie
+    """How to compare with published values. A table with this note always has their columns."""
+    tags: str = "study"  # the prefix of MLflow's tags for group, row and change
     sample: str = "sample"  # what a scored set consists of, in the singular
 
     @cached_property
@@ -300,9 +302,7 @@ class Card:
             if column_of_seed.fullmatch(metric.name):
                 ambiguous.append(metric.name)
             texts |= dict.fromkeys(name for name in metric.texts if name in counts)
-        return [
-            f"{name} stands for two things in tables and files" for name in (*ambiguous, *texts)
-        ]
+        return [f"{name} has two meanings in tables and files" for name in (*ambiguous, *texts)]
 
     def _wrong_exponentials(self) -> list[str]:
         """Metrics whose ``exp_of`` names no metric on the same set."""

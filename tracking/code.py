@@ -122,7 +122,7 @@ def read_code(study: Path, digest: str, roots: Mapping[str, str] | None = None) 
         path = folder / manifest["folders"].get(root, root) / inner
         content = read_whole(path)
         if content is None:
-            raise DamagedFileError(folder, f"lacks {name}, with which the study was trained")
+            raise DamagedFileError(folder, f"lacks {name}, which the study was trained with")
         files[name] = content
     code = Code(files, roots or {})
     if code.digest != digest:

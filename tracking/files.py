@@ -18,7 +18,7 @@ T = TypeVar("T")
 Default = TypeVar("Default")
 Form = Any
 """The form of plain data: a type, such as ``int | None``; a list of one form; a dict of forms, for
-an object; or a tuple of forms, of which one must fit. In a dict, ``...`` stands for every key. Keys
+an object; or a tuple of forms, of which one must fit. In a dict, ``...`` means every key. Keys
 without a form are allowed. Numbers must be finite."""
 TYPE_NOUNS = {
     str: "text",
@@ -152,7 +152,7 @@ def _parts(value: Any, form: Form) -> list[tuple[str | int, Any, Form]]:
 
 @cache
 def _types(form: Any) -> tuple[type, ...]:
-    """The types in ``int | None`` and the like. A whole number may stand for a float; true and
+    """The types in ``int | None`` and the like. A whole number is also a float; true and
     false are not numbers."""
     types = get_args(form) or (form,)
     return (*types, int) if float in types else types

@@ -32,6 +32,8 @@ MOST_DIFF = 1 << 20
 """Bytes of a diff that a record keeps."""
 PROCESS_FIELDS = ("attempt", "ts", "host", "versions", "own_files", "code")
 """What a scoring records of its process."""
+RESUMED_FROM = "resumed_from"
+"""The checkpoint that a command's last attempt went on from; None if it began again."""
 SOURCE = "taken_from"
 """The key of the source trial in ``attempts.jsonl`` and ``provenance.json``."""
 SOURCE_FORM = {"study": str, "identity": str, "trial": str}
@@ -193,7 +195,7 @@ def scored_by(content: Mapping[str, Any], set_name: str) -> Provenance:
 
 
 def prepared_place(folder: Path, task: str, fingerprint: str, code: str = "") -> Path:
-    """Where the data of this fingerprint lies below ``paths.data``, as this version of the user's
+    """Where the data of this fingerprint is in ``paths.data``, as this version of the user's
     code prepared it.
 
     ``code`` is the code's hash; "" for our own task, whose fingerprint names its version.

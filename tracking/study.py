@@ -48,7 +48,7 @@ FORM: Form = {
     "cells": {...: dict},
     "asked": [{"ts": str, "command": str}],
 }
-"""What `study.json` holds besides the study's name, in this order."""
+"""What `study.json` has after the study's name, in this order."""
 NEUTRAL: dict[str, Any] = {
     "identity": "",
     "code": [],

@@ -50,8 +50,8 @@ RESULT: Form = {
     WEIGHTS: dict | None,
 }
 HEAD: Form = {"key": str, "step": int}
-"""What the files must hold besides the groups and metrics of the task. ``HEAD``: the first line of
-a set's statistics."""
+"""What the files must have in addition to the task's groups and metrics. ``HEAD``: the first line
+of a set's statistics."""
 EXCERPT: Form = {"place": int, "text": str}
 """A line of an artifact in a published study, which keeps only some lines."""
 PICTURES = "pictures"
@@ -179,7 +179,7 @@ class TrialFolder:
         return True
 
     def _is_past(self, last: JournalLine, attempt: int, step: int) -> bool:
-        """Whether the journal, with this last line, takes no report of the step any more."""
+        """Whether the journal, with this last line, can't take another report of the step."""
         if last.step != step:
             return last.step > step
         return last.attempt != attempt and self.result() is not None

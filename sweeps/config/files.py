@@ -180,7 +180,7 @@ MISSING = "???"
 """OmegaConf's mark for a value that you must set."""
 BARE_MISSING = re.compile(r"(?<=[\s:,\[{])\?\?\?(?=\s*([,}\]#]|$))", re.MULTILINE)
 """The same without quotes, which YAML does not read within braces."""
-HOW_TO_GIVE = f"give it a value: {MISSING} stands for one that is missing"
+HOW_TO_GIVE = f"give it a value: {MISSING} marks a missing one"
 NUMBER_TAGS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
 
@@ -204,12 +204,12 @@ def file_problems(path: Path, file: str, group: str, schema: Schema) -> list[Pro
         text = path.read_text("utf-8-sig")
         root = _root_node(text)
         if not isinstance(root, yaml.MappingNode) or not root.value:
-            raise ValueError("it holds no keys")
+            raise ValueError("it has no keys")
         keys = list(_keys(root, "" if about_all else group))
     except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
         reason, line = reason_of(error)
         fault = f"is not plain YAML: {reason}"
-        allowed = "must hold groups of keys in UTF-8"
+        allowed = "must contain groups of keys, in UTF-8"
         location = f"{file}{line}"
         raise RefusedError([Problem(path.stem, fault, allowed, place=location)]) from None
     misread = [*_misread_numbers(keys, file), *_missing_values(keys, file)]
@@ -243,7 +243,7 @@ def reason_of(error: Exception) -> tuple[str, str]:
         return "it is nested too deeply", ""
     mark = getattr(error, "problem_mark", None)
     lines = str(error).strip().splitlines()
-    reason = getattr(error, "problem", None) or next(iter(lines), "it is no configuration")
+    reason = getattr(error, "problem", None) or next(iter(lines), "it isn't a configuration")
     return reason, f":{mark.line + 1}" if mark else ""
 
 
@@ -276,7 +276,7 @@ def _misread_numbers(keys: Iterable[FileKey], file: str) -> Iterator[Problem]:
             text = file_key.value.value
             number = yaml.safe_load(text)
             fault = f"is {text}, which YAML reads as {number}"
-            allowed = f"write {number}, or put quotes around a text"
+            allowed = f"write {number}, or put quotes around it to make it text"
             yield Problem(file_key.key, fault, allowed, place=f"{file}:{file_key.line}")
 
 

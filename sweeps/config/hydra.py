@@ -28,6 +28,7 @@ from hydra.types import RunMode
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from sweeps.command_task.command_task import platform_values
 from sweeps.config.files import BASE, CONFIG, HEADER, Folders, file_problems, lines_of, reason_of
 from sweeps.config.schema import Schema
 from sweeps.config.settings import tree_type
@@ -159,7 +160,9 @@ class Library:
         Plugins.instance().register(TextFiles)
         Plugins.instance().register(DeclaredBase)
         if self.task.base is not None:
-            DeclaredBase.values[self.task.name] = asdict(self.task.base)
+            DeclaredBase.values[self.task.name] = asdict(self.task.base) | platform_values(
+                self.task
+            )
         GlobalHydra.instance().clear()
         return initialize_config_dir(str(self.folders.searched[0]), version_base="1.3")
 

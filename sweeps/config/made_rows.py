@@ -84,7 +84,9 @@ class MadeRows:
             allowed = "add a value that differs from base's before scaling"
             self._refuse(VARY, f"makes no row: base has {'; '.join(like_base)}", allowed)
         elif like_base:
-            self.notes.append(f"{VARY} makes no row of {'; '.join(like_base)}: that is base.")
+            self.notes.append(
+                f"{VARY} makes no row for {'; '.join(like_base)}: base has it already."
+            )
 
     def sweep(
         self, rows: list[str], sweeps: Mapping[str, list[Any]], final: Callable[[str, str], Any]
@@ -163,7 +165,7 @@ class MadeRows:
     def _add(self, name: str, row: MadeRow) -> None:
         if name in self.library.folders.options("row"):
             file = self.library.folders.written_to(f"row/{name}")
-            allowed = f"rename {file}, or list it in sweep.rows and leave the value out"
+            allowed = f"rename {file}, or list it in sweep.rows and omit the value"
             fault = f"makes row {name}, but a file has that name"
             self.problems.append(Problem(self._maker(row), fault, allowed, place=row.place))
         twin = self.rows.setdefault(name, row)

@@ -22,7 +22,7 @@ HYDRAS_OWN = {
     "hydra/launcher": "trials run on Ray; cluster=NAME chooses where",
     "hydra/sweeper": "`allelse sweep row=base,big train.seed=1,2` sweeps by itself",
     "hydra": (
-        "places are paths.runs, paths.data and paths.checkpoints; "
+        "folders are set by paths.runs, paths.data and paths.checkpoints; "
         "`allelse logs` shows what trials print"
     ),
 }
@@ -184,7 +184,7 @@ class _Reader:
             suggestion, allowed = unknown_key(self.library.keys, key, self.library.groups)
             self._refuse(key, "is not a key", allowed, suggestion)
         elif override.package is not None:
-            fault = "names a package after @, but each group has its place"
+            fault = "names a package after @, but each group has a fixed package"
             allowed = f"remove @{override.package}"
             self._refuse(f"{key}@{override.package}", fault, allowed, f"{key}={typed_value}")
         elif override.is_add() or override.is_force_add():

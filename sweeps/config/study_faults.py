@@ -59,7 +59,7 @@ def _margin_problems(settings: Settings) -> Iterator[Problem]:
     metrics = [metric.name for metric in settings.source.task.metrics if metric.tabled]
     for name, margin in settings.sweep.margin.items():
         if name not in metrics:
-            fault = f'names "{name}", which is no metric of the table'
+            fault = f'names "{name}", which is not a metric in the table'
             allowed = f"must be one of {', '.join(metrics)}"
             yield Problem("sweep.margin", fault, allowed, nearest(name, metrics))
         elif type(margin) not in (int, float) or not 0 < margin < math.inf:

@@ -1,4 +1,4 @@
-"""Finds and imports the task of ``task=``: ours, an installed one, or ``module:attribute`` in this
+"""Finds the task of ``task=``: ours, an installed one, or a command or ``module:attribute`` in this
 folder."""
 
 import importlib
@@ -13,6 +13,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+from sweeps.command_task.lookup import command_names, command_task
 from sweeps.config.task_faults import (
     LISTING,
     OUTSIDE_PACKAGES,
@@ -48,7 +49,8 @@ IMPORTED_PACKAGES = ("allelse", "sweeps", "tracking")
 """Our packages that a task's file or process imports."""
 TASK_REFERENCE = re.compile(r"(?!\d)\w+(\.(?!\d)\w+)*:(?!\d)\w+")
 HOW_TO_NAME = (
-    f"must be {DEFAULT_TASK}, an installed task, or MODULE:ATTRIBUTE, importable from here"
+    f"must be {DEFAULT_TASK}, an installed task, a command of conf/task/, "
+    "or MODULE:ATTRIBUTE, importable from here"
 )
 MAKES_TASK = re.compile(
     r"^(from|import) (allelse|sweeps)\b.*(^[^#\n]*\bTask\(|^@(\w+\.)?task\()",
@@ -70,6 +72,9 @@ def load_task(name: str, here: Path) -> Task[Any]:
     if name not in OURS:
         _refuse_hidden_packages(here)
         enter(str(here))
+        command = command_task(name, here)
+        if command is not None:
+            return command
     return _loaded(name, str(here))
 
 
@@ -108,7 +113,7 @@ def _hidden_package(here: Path, names: list[str], owner: str) -> Iterator[Proble
     """One problem with all files of these names in the folder."""
     files = [name for name in names if _hides_package(here / name)]
     if files:
-        fault = f"lies next to {', '.join(files)}, which hides {owner}"
+        fault = f"is next to {', '.join(files)}, which hides {owner}"
         yield Problem("task", fault, "rename it")
 
 
@@ -167,15 +172,18 @@ def usual_task(here: Path) -> str:
 
 
 def tasks_in(here: Path) -> list[str]:
-    """The modules of a folder that declare a task and its base, in ``conf/task/`` or in Python."""
-    if any((here / "conf" / "task").glob("*/*.yaml")):
-        return _task_modules(here)
-    return [name for name in _task_modules(here) if _makes_function_task(here / f"{name}.py")]
+    """The commands of a folder, and its modules that declare a task and its base, in ``conf/task/``
+    or in Python."""
+    modules = _task_modules(here)
+    if not any((here / "conf" / "task").glob("*/*.yaml")):
+        modules = [name for name in modules if _makes_function_task(here / f"{name}.py")]
+    return list(dict.fromkeys([*command_names(here), *modules]))
 
 
 def known_tasks(here: Path) -> list[str]:
     """Names for messages: our tasks, installed ones, and files here that declare one."""
-    return list(dict.fromkeys([*OURS, *_installed_tasks(), *_task_modules(here)]))
+    modules = _task_modules(here)
+    return list(dict.fromkeys([*OURS, *_installed_tasks(), *command_names(here), *modules]))
 
 
 def _task_modules(here: Path) -> list[str]:
@@ -271,7 +279,7 @@ already searched it."""
 
 
 def enter(here: str) -> None:
-    """Import from this folder, besides installed packages.
+    """Import from this folder and from installed packages.
 
     Modules and tasks of the folder before are forgotten: this one may have modules of the same
     names.

@@ -144,7 +144,7 @@ class Stopwatch:
 
 
 def main() -> None:
-    """Read the request from the file named on the command line, and write the answer beside it."""
+    """Read the request from the file named on the command line, and write the answer next to it."""
     request = json.loads(Path(sys.argv[1]).read_text("utf-8"))
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:

@@ -13,7 +13,7 @@ from typing import Literal
 from sweeps.costs.measurement import Measurement, Source
 
 REACH = 1.25
-"""Trials up to this many times cheaper or dearer than all measured ones are predicted."""
+"""Trials up to this many times cheaper or more expensive than all measured ones get a prediction."""
 From = Literal["finished", "calibrated", "both"]
 
 

@@ -37,7 +37,7 @@ def _foreign_checkpoints(plan: Plan) -> Iterator[str]:
         content = f"checkpoints of {_first_of(trials)}"
         owners = f"another study named {plan.folder.name}, or removed trials of this one"
         location = without_password(address)
-        yield f"{location} is taken: it holds {content} from {owners}; they are not used"
+        yield f"{location} already has {content} from {owners}; this study won't use them"
 
 
 def _first_of(names: list[str]) -> str:

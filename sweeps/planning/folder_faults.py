@@ -44,11 +44,11 @@ def _problem(stored: dict[str, Any], planned: PlannedTrial) -> Problem:
     if version:
         task = planned.task
         fault = f"names a study whose {name} was trained with version {version} of {task.name}"
-        fault += f"; version {task.version} trains to different weights with the same settings"
+        fault += f"; version {task.version} trains different weights with the same settings"
         allowed = "finish it with the commit in its provenance.json, or choose another sweep.name"
     else:
         differences = _differences(stored, planned) or ["the text of its data"]
-        fault = f"names a study whose {name} has other settings: {'; '.join(differences)}"
+        fault = f"names a study whose {name} has different settings: {'; '.join(differences)}"
         allowed = "choose another sweep.name, or remove that folder"
     return Problem("sweep.name", fault, allowed, place=str(planned.folder.path))
 

@@ -8,7 +8,9 @@ from sweeps.planning.study_rows.composed_rows import Composition
 from sweeps.problems import Problem
 from sweeps.trees import Values
 
-DIFFERENT = "each row must change what decides training or scoring, after scaling and overrides"
+DIFFERENT = (
+    "each row must change something that affects training or scoring, after scaling and overrides"
+)
 
 
 @dataclass(frozen=True)

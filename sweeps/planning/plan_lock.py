@@ -51,7 +51,7 @@ def _refuse(plan: Plan) -> None:
 
 
 def _problems(plan: Plan) -> Iterator[Problem]:
-    """Why the study cannot be locked, or not any more."""
+    """Why the study cannot be locked, or no longer can."""
     name = plan.folder.name
     allowed = "choose another sweep.name, and lock it before its first result"
     lock = read_lock(plan.folder)

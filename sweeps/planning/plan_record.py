@@ -68,7 +68,7 @@ def _refuse_changed_settings(plan: Plan, study: Study) -> None:
         differing.append("the task's code")
     if differing:
         changes = ", ".join(differing)
-        fault = f"is {plan.folder.name}, in which another process has changed {changes}"
+        fault = f"is {plan.folder.name}, but another process has since changed {changes}"
         allowed = "run the command again, or choose another sweep.name"
         raise RefusedError([Problem("sweep.name", fault, allowed)])
 

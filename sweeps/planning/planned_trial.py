@@ -95,7 +95,7 @@ class PlannedTrial:
         if result is None:
             return False
         if self.host is not None and not are_current(result, self.host.result):
-            return False  # the weights were trained anew since
+            return False  # the weights have been trained again since
         scoring = self.scoring
         return all(scores["decode"] == scoring for scores in result["scores"].values())
 

@@ -58,7 +58,7 @@ def _other_pairing(composition: Composition, record: StudyRecord) -> Iterator[Pr
     paired = composition.shared.sweep.paired
     is_stated = paired or "sweep.paired" in composition.typed.values
     if is_stated and paired != study.paired and study.showed_results:
-        recorded = "is recorded as paired" if study.paired else "was begun without it"
+        recorded = "is recorded as paired" if study.paired else "was started without it"
         fault = f"is {str(paired).lower()}, but {study.name} {recorded} and has results"
         yield _typed_otherwise(record, "sweep.paired", fault)
 

@@ -26,8 +26,8 @@ CONFIG_FILE = "config.yaml"
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A finished trial of another study with the key of a planned one. ``fault`` says why it cannot
-    stand for that; "" if it can."""
+    """A finished trial of another study with the key of a planned one. ``fault`` says why it can't
+    replace that one; "" if it can."""
 
     planned: PlannedTrial
     source: Source
@@ -96,7 +96,7 @@ def without_sources(plan: Plan, names: Collection[str]) -> Plan:
 
 
 def why_not(plan: Plan, planned: PlannedTrial, source: Source) -> str:
-    """Why the source cannot stand for the planned trial; "" if it can."""
+    """Why the source can't replace the planned trial; "" if it can."""
     recorded = plan.before.vouched if plan.before else ()
     same_code = SameCode([*source.study.vouched, *recorded])
     faults = source.folder.damage()
@@ -182,7 +182,7 @@ def _codes(
 
 
 def _vouched(sources: Mapping[str, Source]) -> tuple[dict[str, object], ...]:
-    """The comparisons that the sources rest on, besides those of the study itself."""
+    """The comparisons that the sources rely on, except the study's own."""
     vouchers = list[dict[str, object]]()
     for source in sources.values():
         vouchers += [voucher for voucher in source.study.vouched if voucher not in vouchers]

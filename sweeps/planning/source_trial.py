@@ -1,4 +1,4 @@
-"""A finished trial of another study that may stand for a planned one, so that it need not be
+"""A finished trial of another study that can replace a planned one, which then needn't be
 trained."""
 
 import sys

@@ -165,12 +165,12 @@ def own_ray_problems(cluster: Cluster) -> Iterator[Problem]:
     yield from ray_folder_problems()
     if JOB in os.environ:
         fault = "is null, but a Ray job can't start a second Ray"
-        fix = "type cluster.address=auto, which takes this cluster"
+        fix = "type cluster.address=auto, which uses this cluster"
         yield Problem("cluster.address", fault, fix)
     missing = [package for package in DASHBOARD if importlib.util.find_spec(package) is None]
     if cluster.dashboard and missing:
         fault = f"is true, but Ray's dashboard lacks packages here: {', '.join(missing)}"
-        fix = 'type `pip install "allelse[dashboard]"`, or leave it out'
+        fix = 'type `pip install "allelse[dashboard]"`, or omit it'
         yield Problem("cluster.dashboard", fault, fix)
 
 

@@ -205,9 +205,9 @@ def node_notices(nodes: list[Node], shared: Settings) -> Iterator[str]:
     names = [node.name for node in nodes if not _sees(node, key)]
     if not names:
         return
-    effect = "the data is prepared there once more"
+    effect = "the data is prepared there again"
     if shared.source.task.prepare is None:
-        effect = "the data must lie there, too"
+        effect = "the data must be there, too"
     fault = f"{shared.paths.data} is not shared by {some_of(names, SHOWN_NODES)}"
     yield f"{key}: {fault}: {effect}. Share that folder, or name another."
 

@@ -66,7 +66,7 @@ def name_problems(plan: Plan) -> Iterator[Problem]:
     for planned in plan.pending:
         length = len(planned.trial.name.encode())
         if length > LONGEST_FILE_NAME:
-            fault = f"gives a trial folder whose name takes {length} bytes"
+            fault = f"gives a trial folder a name of {length} bytes"
             allowed = f"must have at most {LONGEST_FILE_NAME}; rename the row's file"
             yield Problem(f"row {planned.trial.row}", fault, allowed, place=str(plan.folder))
 
@@ -126,11 +126,11 @@ def ray_folder_problems() -> Iterator[Problem]:
     variable, folder = temporary_folder()
     size = len(longest_socket().encode(errors="surrogateescape"))
     if size > LONGEST_SOCKET:
-        fault = f"is {folder}, in which the path of Ray's socket has {size} bytes"
+        fault = f"is {folder}, where the path of Ray's socket has {size} bytes"
         limit = f"a socket's path has at most {LONGEST_SOCKET} bytes"
         yield Problem(variable, fault, f"set {TEMPORARY} to a shorter path, such as /tmp: {limit}")
     elif error := write_error(nearest_existing(folder / FOLDER)):
-        fault = f"is {folder}, in which Ray cannot write: {error.strerror or error}"
+        fault = f"is {folder}, but Ray can't write to it: {error.strerror or error}"
         allowed = f"set {TEMPORARY} to a folder with write permission, such as /tmp"
         yield Problem(variable, fault, allowed)
 
@@ -257,7 +257,7 @@ def _database_file_problems(key: str, path: Path, created_later: bool) -> Iterat
         yield Problem(key, fault, "create that folder first")
     elif error := write_error(path.parent):
         cause = error.strerror or error
-        fault = f"names a file in {path.parent}, in which none can be written: {cause}"
+        fault = f"names a file in {path.parent}, which can't be written to: {cause}"
         yield Problem(key, fault, "must be a folder with write permission")
 
 
@@ -270,7 +270,7 @@ def _existing_file_problems(key: str, path: Path) -> Iterator[Problem]:
         yield Problem(key, fault, "move the file away, or name another")
     elif not os.access(path, os.W_OK):
         fault = f"has {path}, which is read-only"
-        yield Problem(key, fault, "must be a database that can be written to")
+        yield Problem(key, fault, "must be a writable database")
 
 
 def _driver_problems(uri: str) -> Iterator[Problem]:

@@ -107,7 +107,7 @@ def _finished_problem(planned: PlannedTrial, last: int, saved: set[int]) -> Prob
     missing = {*planned.task.keep(scored_config).steps} - saved
     if not missing:
         return None
-    fault = f"would be scored over the steps {_listing(missing)}{of_host}, which were not kept"
+    fault = f"would be scored over the steps {_listing(missing)}{of_host}, which have no checkpoint"
     allowed = f"must be steps with a checkpoint: {_listing(saved) or 'there is none'}"
     return Problem(name, fault, allowed)
 

@@ -209,7 +209,7 @@ WHAT_FOLLOWS = {
     "result.json": "the trial resumes from its last checkpoint and writes it again",
     "config.yaml": "it is written again",
     "provenance.json": f"the next attempt writes it again; {NO_IDENTITY}",
-    "journal.jsonl": "a resume restores the reports that its checkpoint holds",
+    "journal.jsonl": "a resume restores the reports from its checkpoint",
 }
 FINISHED = {
     "provenance.json": f"the trial is finished, so it is not written again; {NO_IDENTITY}",

@@ -153,7 +153,7 @@ class Progress:
         self._say(STOPPED_BY.format(fault=fault) if fault else STOPS)
 
     def give_up(self, cause: str, command: str) -> None:
-        """Say that no trial can run any more, and what to type."""
+        """Say that no trial can run anymore, and what to type."""
         self.close()
         self._say(
             f"{cause}; the trials resume from their last checkpoints. To continue, run again: "

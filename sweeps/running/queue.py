@@ -79,7 +79,7 @@ class Queue:
 
     @property
     def over(self) -> bool:
-        """Whether no process needs to come or to go on."""
+        """Whether no process needs to start or to continue."""
         return not (self._waiting or self._busy)
 
     def knows(self, process: str) -> bool:
@@ -195,8 +195,8 @@ class Queue:
         self._leave_unscorable()
 
     def tick(self) -> None:
-        """Pass on requests to stop. Raises Interrupted once nothing runs any more, unless all
-        trials have ended."""
+        """Pass on requests to stop. Raises Interrupted once nothing is running, unless all trials
+        have ended."""
         self.progress.tick()
         if self.stopping.requested():
             self._stop()

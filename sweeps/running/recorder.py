@@ -52,7 +52,7 @@ REMOVED = "its folder was removed; the same command trains it again"
 
 
 class RemovedError(BaseException):
-    """A person removed the folder of a trial that runs. It ends; other trials go on.
+    """A person removed the folder of a running trial. It ends; other trials continue.
 
     No Exception: the trial's own code could take it for one of its errors.
     """
@@ -350,7 +350,7 @@ class Recorder:
                 return
 
     def _log(self, text: str) -> None:
-        """On a full disk, training goes on without its log."""
+        """On a full disk, training continues without its log."""
         with suppress(OSError):
             append_log(self.folder.log_path, text)
 

@@ -210,7 +210,7 @@ def _dashboard(url: str) -> str:
     dashboard."""
     if not url:
         return (
-            "Ray's dashboard: the cluster has none; `ray start --head` brings it where "
+            "Ray's dashboard: the cluster has none; `ray start --head` starts one if "
             "ray[default] is installed"
         )
     return f"Ray's dashboard: http://{url}"
@@ -289,7 +289,7 @@ class RayWatch:
                 self._end(cause)
 
     def _fault(self) -> str | None:
-        """Why no trial can run any more."""
+        """Why no trial can run anymore."""
         for name, process in self._needed.items():
             if not _runs(process):
                 return RAY_ENDS[name]

@@ -51,7 +51,7 @@ NOT_COPIED = (
     "error.txt",
     "checkpoints",
 )
-"""What is written anew for this study, or in a way of its own."""
+"""Files that are written for this study instead of copied."""
 
 
 def with_whole_sources(plan: Plan, console: Console) -> Plan:
@@ -76,7 +76,7 @@ def take_trials(plan: Plan, console: Console) -> Plan:
     names: dict[str, list[str]] = {}
     for planned in plan.to_take:
         if not planned.folder.attempts_path.exists():
-            source = replace(plan.sources[planned.trial.name])  # reads its result anew
+            source = replace(plan.sources[planned.trial.name])  # reads its result again
             _take(planned, source)
             names.setdefault(source.study.name, []).append(planned.trial.name)
     for study, trials in names.items():
@@ -104,7 +104,7 @@ def _take(planned: PlannedTrial, source: Source) -> None:
             raise FileNotFoundError
         _rename(temporary.path, folder)
     except (FileNotFoundError, DamagedCheckpointError) as error:
-        fault = f"was to be taken from {source.record}, which has changed or was removed meanwhile"
+        fault = f"can't be taken from {source.record}, which has just changed or been removed"
         raise RefusedError([Problem(planned.trial.name, fault, "run the command again")]) from error
     finally:
         shutil.rmtree(temporary.path, ignore_errors=True)
@@ -234,7 +234,7 @@ class CheckpointCopy:
             self._filesystem.pipe_file(target, filesystem.cat_file(path))
 
     def _copy_own_files(self) -> None:
-        """Copy the files that the trial itself wrote beside its checkpoints. They may change in
+        """Copy the files that the trial itself wrote next to its checkpoints. They may change in
         place, so no links."""
         folder = Path(self._source.root, WORK_FILES)
         if (

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 NO_START = "no trial process starts; see Ray's logs"
 FAILED_STARTS = 5
-"""After so many, one after another, there is no hope."""
+"""After this many failures in a row, the sweep gives up."""
 
 
 class LostWorkersError(RuntimeError):

@@ -23,7 +23,7 @@ WIDEST = 60
 HEIGHT = 12  # of one plot, in lines
 GAP = "  "
 CURVE_POINTS = 240
-"""At most so many of a line are drawn, three for each column of the widest plot."""
+"""The most points of a line to draw: three per column of the widest plot."""
 LOGARITHMIC = 20
 """The ratio of the largest to the smallest value above which the scale is logarithmic."""
 

@@ -24,7 +24,7 @@ MOST_OF_A_CORE = 0.05
 """A study of many running trials is looked at less often, so that watching takes no more of a
 core."""
 FRAME = 6
-"""Lines of a table besides its rows: a title of two lines, the names of columns, and space."""
+"""Lines of a table other than its rows: a two-line title, the column names, and space."""
 UNSENT = Lag(SyncState(""), {}, 0)
 """MLflow is not looked at."""
 

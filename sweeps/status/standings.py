@@ -14,6 +14,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from sweeps.command_task.command_task import begins_again, planned_steps_of
 from sweeps.config.schema import Schema
 from sweeps.planning.study_rows.command_task import source_of_study
 from sweeps.planning.study_rows.study_record import read_record
@@ -119,7 +120,9 @@ def _line_of(
     steps = rows.steps(trial.row)
     state, where = _state(trial_look, process_records)
     waits = _waits(study, trial, state, running, trial_look)
-    notes = [where, waits, stopped_at(trial_look.result), trial_look.source_note, trial_look.note]
+    again = rows.begins_again if state in ("interrupted", "running") else ""
+    ended = stopped_at(trial_look.result)
+    notes = [where, waits, ended, trial_look.source_note, trial_look.note, again]
     return {
         "row": trial.row,
         "seed": trial.seed,
@@ -213,19 +216,23 @@ class _Rows:
     """The rows of the study as composed today. Empty without the code; bad rows are left out."""
 
     def __init__(self, study: Study) -> None:
-        self._known: dict[str, tuple[int, dict[str, Any]]] = {}  # steps and settings for scoring
+        # steps, if they are known, and settings for scoring
+        self._known: dict[str, tuple[int | None, dict[str, Any]]] = {}
+        self.begins_again = ""  # why a lost trial begins again, if it does
         self.results: dict[str, dict[str, Any] | None] = {}  # of finished trials, by name
         # reported metrics that the task shows, with their headings
         self.watched: Sequence[tuple[str, str]] = ()
         with suppress(RefusedError):
             source = source_of_study(study, Path.cwd())
             self.watched = tuple(source.task.watched.items())
+            self.begins_again = begins_again(source.task)
             schema = Schema.of(source.task)
             record = read_record(study, source)
             for row in dict.fromkeys(trial.row for trial in study.trials):
                 with suppress(RefusedError):
                     config = schema.config(nested(record.settings | record.rows[row].values))
-                    self._known[row] = schema.task.steps(config), schema.scoring(config)
+                    steps = planned_steps_of(schema.task, config)
+                    self._known[row] = steps, schema.scoring(config)
 
     def steps(self, row: str) -> int | None:
         """How many steps its trials have."""

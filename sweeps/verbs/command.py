@@ -26,6 +26,7 @@ EFFECTS = {
     "train": "started",
     "ui": "started",
     "init": "written",
+    "probe": "started",
     "report": "written",
     "drop": "moved",
     "rm": "moved",
@@ -163,7 +164,7 @@ def taken_study(
 def next_run(
     verb: str, study: Study, settings: "Settings", overrides: list[str], failed: bool
 ) -> None:
-    """Print the command that runs the remaining trials, and how to go on after a change of code."""
+    """Print the command that runs the remaining trials, and how to continue after a code change."""
     from sweeps.planning.study_rows.command_task import source_of_study
     from sweeps.planning.user_code.versions import changed_since
 

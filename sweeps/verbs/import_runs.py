@@ -39,13 +39,15 @@ DIRECTIONS = {"up": "higher is better", "down": "lower is better"}
 Source = Annotated[
     str,
     typer.Argument(
-        metavar="SOURCE", help="A csv file, or mlflow: and a store, as mlflow:sqlite:///mlflow.db."
+        metavar="SOURCE", help="A CSV file, or an MLflow store such as mlflow:sqlite:///mlflow.db."
     ),
 ]
 Base = Annotated[
     list[str] | None,
     typer.Option(
-        "--base", metavar="KEY=VALUE", help="Which runs are base; without KEY, the name of its row."
+        "--base",
+        metavar="KEY=VALUE",
+        help="The runs of base: a setting, or the name of a row or run.",
     ),
 ]
 RowColumn = Annotated[
@@ -60,7 +62,9 @@ SeedColumn = Annotated[
 MetricColumns = Annotated[
     list[str] | None,
     typer.Option(
-        "--metric", metavar="NAME:up|down", help="A score, and whether more is better; repeat it."
+        "--metric",
+        metavar="NAME:up|down",
+        help="A score, and whether higher is better. Repeat it for several.",
     ),
 ]
 Experiment = Annotated[
@@ -68,7 +72,9 @@ Experiment = Annotated[
 ]
 Ignored = Annotated[
     list[str] | None,
-    typer.Option("--ignore", metavar="COLUMN", help="A column that is no setting; repeat it."),
+    typer.Option(
+        "--ignore", metavar="COLUMN", help="A column that isn't a setting. Repeat it for several."
+    ),
 ]
 
 
@@ -84,7 +90,7 @@ def import_runs(
     ignored: Ignored = None,
     as_json: Json = False,
 ) -> None:
-    """Make a study of runs that exist already, and list what cannot be defended about them.
+    """Make a study from existing runs, and list doubts about them.
 
     Rows are the settings that differ from base. sweep.name=NAME names the study.
 
@@ -141,7 +147,7 @@ def _folder(source_name: str, overrides: list[str] | None) -> Path:
 
 
 def _plain(name: str) -> str:
-    """Letters, digits and _ . - alone."""
+    """Only letters, digits and _ . -."""
     return re.sub(r"[^\w.-]+", "-", name).strip("-._") or "runs"
 
 
@@ -293,13 +299,12 @@ def _columns(names: Sequence[str]) -> str:
 
 
 def _print_doubts(record: ObservedRecord) -> None:
-    """The list of what cannot be defended, by kind."""
+    """The doubts, by kind."""
     number = len(record.doubts)
     if not number:
-        OUT.print("\nNo doubt was found about these runs.\n")
+        OUT.print("\nFound no doubts about these runs.\n")
         return
-    verb = "thing" if number == 1 else "things"
-    OUT.print(f"\n[bold yellow]{number} {verb} that cannot be defended[/]")
+    OUT.print(f"\n[bold yellow]{number} {plural('doubt', number)} about these runs[/]")
     for title in dict.fromkeys(doubt.title for doubt in record.doubts):
         OUT.print(Padding(Text(title, style="bold"), INDENT, expand=False))
         for doubt in record.doubts:

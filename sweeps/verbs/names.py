@@ -131,7 +131,7 @@ def _unknown_trial(name: str, settings: "Settings") -> Problem:
     if study is not None:
         return unknown_name("TRIAL", name, study, "trials", TRIAL_KINDS, full_names)
     missing = "such trial" if "/" in name else f"study {settings.study_folder.name}"
-    fault = f'is "{name}", but {runs} holds no {missing}; {studies_there(runs)}'
+    fault = f'is "{name}", but {runs} has no {missing}; {studies_there(runs)}'
     same_name = (full_name for full_name in full_names if full_name.endswith(f"/{name}"))
     suggestion = next(same_name, nearest(name, full_names))
     return Problem("TRIAL", fault, TRIAL_KINDS, suggestion)

@@ -38,7 +38,7 @@ def publish(overrides: OverrideList = None, to: Target = Path("studies")) -> Non
         _refuse_another(study, folder)
         _copy(study, folder)
     elif not is_published(folder):
-        fault = f"is {to}, which holds the study itself"
+        fault = f"is {to}, which contains the study itself"
         raise RefusedError([Problem("--to", fault, "must be another folder, such as studies")])
     names = write_pages(read_study(folder), selection.settings)
     size = size_of(folder) / MEGABYTE

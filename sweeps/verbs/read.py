@@ -315,7 +315,7 @@ def _request_stop(study: Study, runner: Runner, names: list[str]) -> str:
     stops_all = stop_requests(study.folder, runner) is None
     subject = "The sweep" if stops_all else ", ".join(names)
     line = f"{subject} ({runner.process}) will stop after the current step, with a checkpoint"
-    return line if stops_all else f"{line}; the other trials go on"
+    return line if stops_all else f"{line}; the other trials continue"
 
 
 def _silence(study: Study) -> str:

@@ -41,7 +41,7 @@ def rename(arguments: Names) -> None:
 
     names, overrides = names_and_overrides(arguments)
     if len(names) not in (2, 3):
-        raise RefusedError([Problem("NEW", f"is missing: {len(names)} names are given", SHAPE)])
+        raise RefusedError([Problem("NEW", f"is missing: {len(names)} names given", SHAPE)])
     settings = settings_to_read(overrides)
     study = _study(names[0], Path(settings.paths.runs))
     row = names[1] if len(names) == 3 else None
@@ -92,7 +92,7 @@ def _stored_elsewhere(folders: Sequence[TrialFolder]) -> list[Problem]:
     """Problems with checkpoints outside of the study: their folders keep the old names."""
     allowed = "such checkpoints cannot move: keep the name"
     return [
-        Problem("paths.checkpoints", f"is {address}, where trials lie by their names", allowed)
+        Problem("paths.checkpoints", f"is {address}, where folders have the trials' names", allowed)
         for address in checkpoint_places(folders)
     ]
 

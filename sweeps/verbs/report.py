@@ -114,4 +114,4 @@ def _folder_problems(option: str, folder: Path) -> Iterator[Problem]:
     path = folder.absolute()
     existing = next(parent for parent in (path, *path.parents) if parent.exists())
     if not (existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)):
-        yield Problem(option, f"lies in {existing}", "must lie in a folder that can be written to")
+        yield Problem(option, f"is in {existing}", "must be in a writable folder")

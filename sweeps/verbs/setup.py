@@ -29,6 +29,10 @@ NEW_NAME = "must be a new name"
 TaskName = Annotated[
     str, typer.Argument(metavar="NAME", help="Name of the task, and of its Python module.")
 ]
+CommandWords = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[-- COMMAND …]", help="A command that trains: it becomes the task."),
+]
 HydraConfig = Annotated[
     str | None,
     typer.Option("--cfg", help="job: only what Hydra composes, before the scale divides."),
@@ -40,8 +44,16 @@ HydraInfo = Annotated[
 
 
 @guarded
-def init(name: TaskName) -> None:
-    """Write a task of your own to start from: a Python file, base values and three rows."""
+def init(name: TaskName, command_words: CommandWords = None) -> None:
+    """Write a task of your own to start from: a Python file, base values and three rows.
+
+    With a command after --, write only conf/task/NAME.yaml: its long flags become keys.
+    """
+    if command_words:
+        from sweeps.verbs.drafts.command import write_draft
+
+        write_draft(name, command_words, Path.cwd())
+        return
     for path in create(name, Path.cwd()):
         OUT.print(f"Wrote {escape(str(path))}", soft_wrap=True)
     next_verb("plan", [f"task={name}"])

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
+from itertools import pairwise
 from typing import Annotated
 
 import typer
@@ -13,9 +14,10 @@ from sweeps.planning.studies.study_overrides import looking
 from sweeps.problems import Problem, RefusedError
 from sweeps.verbs.choice import SELECTING_RECORDED, Choice, TableOptions
 from sweeps.verbs.command import OverrideList, guarded, taken_study
-from sweeps.verbs.names import NameCheck
+from sweeps.verbs.names import NameCheck, split_names
 from tracking.observed.record import is_observed
 from tracking.study import Study
+from tracking.table.columns import StudyTable
 from tracking.words import listed
 
 LABEL = re.compile(r"[A-Za-z0-9:._/+-]+")
@@ -32,6 +34,8 @@ class TableFormat(StrEnum):
     html = "html"
 
 
+NUMBER = re.compile(r"-?\d+(\.\d+)?")
+TAKEN_WITH_BY = ("--set", "--metric", "--base", "--rows")
 FOR_PROGRAMS = (TableFormat.csv, TableFormat.json)
 
 MetricNames = Annotated[
@@ -40,7 +44,7 @@ MetricNames = Annotated[
 SetName = Annotated[
     str | None, typer.Option("--set", help="Show the scores on this set, such as test.")
 ]
-Base = Annotated[str | None, typer.Option("--base", help="Take differences from this row.")]
+Base = Annotated[str | None, typer.Option("--base", help="Show differences from this row.")]
 ShownRows = Annotated[str | None, typer.Option("--rows", help="Show these rows, such as base,big.")]
 Columns = Annotated[
     str | None, typer.Option("--columns", help="Show these columns, by their names in CSV.")
@@ -61,6 +65,14 @@ ChosenBy = Annotated[
     str | None,
     typer.Option(
         "--chosen", help="Among rows that score the same weights, show the best by this metric."
+    ),
+]
+By = Annotated[
+    str | None,
+    typer.Option(
+        "--by",
+        metavar="NAME[:ENDS]",
+        help="Show scores by a number of the samples: length, or length:10,20 to set the buckets.",
     ),
 ]
 WithNames = Annotated[
@@ -96,6 +108,7 @@ def table(
     intervals: Intervals = False,
     verdict: Verdicts = False,
     chosen_by: ChosenBy = None,
+    by: By = None,
     names: WithNames = False,
     short: Short = None,
     caption: Caption = None,
@@ -119,9 +132,13 @@ def table(
     )
     choice = Choice(study, settings, overrides or [], options, as_format in FOR_PROGRAMS)
     if chosen_by is not None:
-        _refuse_with_chosen(options, names, short)
+        _refuse_with_chosen(options, names, short, by)
         seeds_chosen = choice.study_with_chosen_seeds()
         _print_chosen(seeds_chosen, chosen_by, as_format, caption, label or "")
+        return
+    if by is not None:
+        _refuse_with_by(options, names, short)
+        _print_by(choice.table(), by, as_format, caption, label or "")
         return
     study_table = choice.table()
     view = replace(study_table.view, names=names, short=short, caption=caption, label=label or "")
@@ -135,16 +152,61 @@ def table(
         OUT.file.write(written(as_format, study_table))
 
 
-def _refuse_with_chosen(options: TableOptions, names: bool, short: bool | None) -> None:
+def _refuse_with_chosen(
+    options: TableOptions, names: bool, short: bool | None, by: str | None
+) -> None:
     """Raises RefusedError for options that the table of ``--chosen`` does not take."""
-    typed: Sequence[str] = options.typed()
+    typed = options.typed() if by is None else ["--by", *options.typed()]
+    _refuse_typed("--chosen", typed, names, short)
+
+
+def _refuse_with_by(options: TableOptions, names: bool, short: bool | None) -> None:
+    """Raises RefusedError for options that the table of ``--by`` does not take."""
+    typed = [name for name in options.typed() if name not in TAKEN_WITH_BY]
+    _refuse_typed("--by", typed, names, short)
+
+
+def _refuse_typed(option: str, typed: Sequence[str], names: bool, short: bool | None) -> None:
+    """Raises RefusedError if the table of this option does not take any of the typed ones."""
     if short is not None:
         typed = ["--short", *typed]
     if names:
         typed = ["--row", *typed]
     if typed:
         fault = f"can't be combined with {listed(typed)}: it prints its own table"
-        raise RefusedError([Problem("--chosen", fault, "use one")])
+        raise RefusedError([Problem(option, fault, "use one")])
+
+
+def _print_by(
+    table: StudyTable, by: str, as_format: TableFormat | None, caption: str | None, label: str
+) -> None:
+    """Print the table of ``--by``. Raises RefusedError."""
+    from tracking.buckets.bucket_scores import bucket_scores
+    from tracking.buckets.bucket_table import shown, written
+    from tracking.buckets.quantity import UngroupedError
+
+    name, _, ends = by.partition(":")
+    cuts = _cuts(by, ends)
+    try:
+        scores = bucket_scores(table, name, cuts).tested()
+    except UngroupedError as error:
+        raise RefusedError([Problem("--by", error.fault, error.allowed)]) from None
+    if as_format is None:
+        for metric_table in shown(scores, OUT.width, caption):
+            OUT.print(metric_table)
+    else:
+        OUT.file.write(written(as_format, scores, caption, label))
+
+
+def _cuts(by: str, ends: str) -> list[float]:
+    """The ends of the buckets. Raises RefusedError if they aren't rising numbers."""
+    texts = split_names(ends)
+    numbers = [float(text) for text in texts if NUMBER.fullmatch(text)]
+    is_rising = all(low < high for low, high in pairwise(numbers))
+    if len(numbers) < len(texts) or not is_rising or (":" in by and not texts):
+        allowed = "must be a name, or a name with rising numbers, such as length:10,20,30"
+        raise RefusedError([Problem("--by", f'is "{by}"', allowed)])
+    return numbers
 
 
 def _print_chosen(

@@ -145,7 +145,7 @@ def _refuse_missing(runs: Path) -> None:
         follow_move(runs)
     except sqlite3.Error as error:
         fault = f"has {database}, which cannot be used: {error}"
-        allowed = "must be a database that can be written to"
+        allowed = "must be a writable database"
         raise RefusedError([Problem("paths.runs", fault, allowed)]) from None
 
 
@@ -196,7 +196,7 @@ def _serve(runs: Path, uri: str, port: int, server: str, open_page: Callable[[],
 
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
-    ERR.print("Starting MLflow's server; this takes some seconds.", style="dim", soft_wrap=True)
+    ERR.print("Starting MLflow's server; this takes a few seconds.", style="dim", soft_wrap=True)
     process = subprocess.Popen(
         ui_command(runs, port=port),
         env=ui_environment(uri),

@@ -18,7 +18,7 @@ from tracking.attempts import has_ended, own_process
 from tracking.code import Code
 
 FOLDER = ".vouching"
-"""The folder beside the studies that holds these, so that all nodes of a cluster see it."""
+"""The folder for these, next to the studies, so that all nodes of a cluster see it."""
 
 
 @contextmanager

@@ -79,11 +79,11 @@ def _compare(candidate: Candidate, folder: TrialFolder) -> bool:
     records = trained_by(folder.provenance(), result["step"])
     difference = _condition_difference(candidate, records)
     if difference is not None:
-        fault = f"trained {candidate.name} again under other conditions: {difference}"
+        fault = f"trained {candidate.name} again under different conditions: {difference}"
         raise _refusal(fault, "use the same kind of machine and the same packages")
     if result["step"] != source.step or not have_same_weights(source, folder):
         difference = first_difference(source.folder.journal(), folder.journal())
-        raise _refusal(f"trained {candidate.name} again to other weights; {difference}")
+        raise _refusal(f"trained {candidate.name} again and got different weights; {difference}")
     scored_by_same_code = _was_scored_by_training_code(candidate)
     return scored_by_same_code and have_same_scores(dict(source.result), result)
 

@@ -223,7 +223,7 @@ class Attempt:
         trial."""
         if self._host is not None and step > self._saved_step:
             trains = (
-                f"work went on to step {step}, but this trial only scores the weights of "
+                f"work continued to step {step}, but this trial only scores the weights of "
                 f"{self._host.trial}"
             )
             raise WrongCallError(
@@ -335,7 +335,7 @@ class Attempt:
 
     @property
     def _trained_in(self) -> int:
-        """The attempt that trained the weights last: an earlier one, unless this one went on."""
+        """The attempt that trained the weights last: an earlier one, unless this one continued."""
         start = self._restored.start.checkpoint if self._restored else None
         return (
             self.assignment.attempt if start is None or self._last > start.step else start.attempt
@@ -390,8 +390,11 @@ class Attempt:
             )
 
     def _train_until(self, step: int) -> None:
-        """Training goes on, perhaps after an evaluation, or ends with this step."""
+        """Training goes on, perhaps after an evaluation, or ends with this step.
+
+        It may go on beyond the planned steps, of which a task may name none.
+        """
         if step > self._last:
             self._time.go_on()
-        if step >= self.steps:
+        if step == self.steps:
             self._time.pause()

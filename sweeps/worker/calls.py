@@ -61,7 +61,7 @@ def next_step(step: Any, last_step: int, call: str, again: bool = False) -> int:
             f"a {call} has step {step!r:.40}, which is not a whole number"
         ) from None
     if number < last_step or (number == last_step and not again):
-        advice = "steps must increase, and a resumed trial must go on after trial.saved.step"
+        advice = "steps must increase, and a resumed trial must continue after trial.saved.step"
         raise WrongCallError(
             f"a {call} of step {number} follows that of step {last_step}, but {advice}"
         )
@@ -112,9 +112,7 @@ def checked_artifacts(artifacts: Mapping[str, Any]) -> dict[str, str]:
     """The texts by path, each in a folder of its own: they replace none of the trial's files."""
     for path, text in artifacts.items():
         if not is_artifact_name(path):
-            raise WrongCallError(
-                f"the text {path!a} must lie in a folder of its own, such as texts/scores.txt"
-            )
+            raise WrongCallError(f"the text {path!a} must be in a folder, such as texts/scores.txt")
         if not _is_short(path):
             raise WrongCallError(
                 f"the text {path:.40} has a name that is too long: at most {NAME_BYTES} bytes"
@@ -122,7 +120,9 @@ def checked_artifacts(artifacts: Mapping[str, Any]) -> dict[str, str]:
         if not isinstance(text, str):
             raise WrongCallError(f"the text {path} must be text, not {type(text).__name__}")
         if not _is_unicode(text):
-            raise WrongCallError(f"the text {path} holds a lone surrogate, which no file can hold")
+            raise WrongCallError(
+                f"the text {path} has a lone surrogate, which can't be written to a file"
+            )
     return dict(artifacts)
 
 

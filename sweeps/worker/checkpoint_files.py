@@ -1,7 +1,7 @@
 """The files of checkpoints at any fsspec URL: parts, the manifest, which is written last, and the
 owner's claim.
 
-A state is an outline in the manifest, and files beside it (`plain_state`, or what the task's own
+A state is an outline in the manifest, and files next to it (`plain_state`, or what the task's own
 ``save`` wrote).
 """
 
@@ -29,7 +29,7 @@ from tracking.files import sync_folder
 
 MANIFEST = "manifest.json"
 TEMPORARY = ".part"  # suffix of a file that is being written
-WORK_FILES = "files"  # the folder of a trial's own files, beside its checkpoints
+WORK_FILES = "files"  # the folder of a trial's own files, next to its checkpoints
 SUM = "sha256"  # of the manifest's other fields
 
 

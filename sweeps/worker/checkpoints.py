@@ -63,7 +63,7 @@ def root_name(key: str, lineage: str) -> str:
 
 
 def work_folder(url: str, key: str, lineage: Lineage) -> Path:
-    """The folder for the work's own files: beside local checkpoints, else in this machine's
+    """The folder for the work's own files: next to local checkpoints, else in this machine's
     temporary folder."""
     filesystem, home = fsspec.core.url_to_fs(url)
     root = home if isinstance(filesystem, LocalFileSystem) else tempfile.gettempdir()
@@ -144,7 +144,7 @@ class Checkpoints:
         reports: Iterable[Any],
         cpu_seconds: float | None = None,
     ) -> None:
-        """Copy the state, and write it while training goes on; an earlier write is waited for.
+        """Copy the state and write it while training continues, after any earlier write.
 
         Raises StateError, and what ``settle`` raises.
         """
@@ -232,7 +232,7 @@ class Checkpoints:
         other_steps = {checkpoint.step for checkpoint in checkpoints} - {step}
         steps = ", ".join(map(str, sorted(other_steps))) or "none"
         raise MissingStepError(
-            f"{self.url} holds no whole checkpoint of step {step}; of other steps: {steps}{damage}"
+            f"{self.url} has no complete checkpoint of step {step}; other steps: {steps}{damage}"
         )
 
     def _whole(self, checkpoints: Iterable[CheckpointId]) -> Iterator[Restored]:

@@ -1,4 +1,4 @@
-"""`breakpoint()` in a trial: a worker of a sweep has no terminal and goes on; `allelse train` opens
+"""`breakpoint()` in a trial: a sweep's worker has no terminal and continues; `allelse train` opens
 the debugger."""
 
 import os

@@ -53,7 +53,7 @@ def measured_rate(precision: str) -> DeviceRate | None:
     try:
         return _measured(precision, device, torch.get_num_threads() if device == "cpu" else None)
     except (RuntimeError, NotImplementedError):
-        # such as a GPU without room: training goes on without a rate
+        # such as a GPU without room: training continues without a rate
         return None
 
 

@@ -38,7 +38,7 @@ class Assignment:
     """Plain data: any process can read it before it can import the task."""
 
     task: str  # its name, as ``task=`` takes it
-    folder: str  # from which the task is imported, besides installed packages
+    folder: str  # from which the task is imported, with installed packages
     config: dict[str, Any]  # of the task's schema
     seed: int
     attempt: int
@@ -58,7 +58,7 @@ class Assignment:
     study_folder: str = ""  # which has that code, where this machine sees it
     sustained_tflops: float | None = None  # of each device, as typed
     weights: HostWeights | None = None  # to be scored only; None if the trial trains its own
-    kept_steps: tuple[int, ...] = ()  # the checkpoints that stay, besides those that the task keeps
+    kept_steps: tuple[int, ...] = ()  # the checkpoints to keep, in addition to the task's
     # the step at which its training is over, if that is before the planned one
     ended: int | None = None
 

@@ -55,8 +55,8 @@ def scored_config(task: Task[Any], config: Any, assignment: Assignment) -> Any:
 def ended_early(trial: str, host: str, step: int, planned: int) -> Problem:
     """The refusal of ``trial``, since nothing could stop its work from training further."""
     ended = f"scores the weights of {host}, whose training ended at step {step} of {planned}"
-    fault = f"{ended}; no key of the task is its number of steps, so its work would train on"
-    return Problem(trial, fault, "add such a key, or leave this row out")
+    fault = f"{ended}; the task has no key for its number of steps, so its work would keep training"
+    return Problem(trial, fault, "add such a key, or remove this row")
 
 
 def without_last_state(trial: str, host: str, step: int, saved_steps: Collection[int]) -> Problem:

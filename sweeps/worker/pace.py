@@ -58,7 +58,7 @@ class TrainingTime:
     """The seconds of training over all attempts, without evaluation, by the clock and by the
     workers' CPUs.
 
-    Time after a pause counts as training again once training goes on, as a report after an
+    Time after a pause counts as training again once training continues, as a report after an
     evaluation shows. ``cpu_before`` is None if earlier attempts have not counted it; then it stays
     unknown.
     """
@@ -151,7 +151,7 @@ def gpu_models() -> list[str]:
 
 
 def reset_peak_memory() -> None:
-    """Let the peak of this process begin anew, where Linux allows it: a worker runs one trial after
+    """Reset this process's memory peak, where Linux allows it: a worker runs one trial after
     another."""
     with suppress(OSError):
         CLEAR.write_text(RESET_PEAK)
@@ -176,7 +176,7 @@ def _digest(values: Any) -> str:
 
 @dataclass(frozen=True)
 class Spent:
-    """Seconds of an attempt besides training, and CPU seconds of its process since the attempt
+    """Seconds of an attempt outside training, and CPU seconds of its process since the attempt
     arrived."""
 
     scoring_seconds: float

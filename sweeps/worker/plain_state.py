@@ -17,7 +17,7 @@ from sweeps.task import StateError
 TENSORS = "tensors.safetensors"
 ARRAYS = "arrays.safetensors"
 REFERENCE_MARK = "$"
-"""The key that marks a dict of the outline as a reference: it stands for something other than a
+"""The key that marks a dict of the outline as a reference: it represents something other than a
 plain dict."""
 PLAIN_VALUES = (bool, int, float, str, type(None))
 LARGEST_PLAIN_INT = 2**63
@@ -33,7 +33,7 @@ WIDTHS = {
 }
 """The types of numbers that safetensors holds."""
 DEEPEST = 100
-"""How many containers may lie within each other. One that holds itself has no end."""
+"""How deeply containers may be nested. One that contains itself has no end."""
 ADVICE = (
     "make it of dicts, lists, numbers, text, tensors and arrays, or give the task `save` and `load`"
 )
@@ -101,7 +101,7 @@ class _Writer:
         if type(value) in PLAIN_VALUES:
             return _plain(value)
         if self._depth >= DEEPEST:
-            raise _refused(path, f"more than {DEEPEST} containers within each other")
+            raise _refused(path, f"more than {DEEPEST} nested containers")
         self._depth += 1
         outline = self._of_container(value, path)
         self._depth -= 1

@@ -9,7 +9,6 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +16,8 @@ from typing import Any
 
 import yaml
 from cases import Case
+from served_commands import PROGRAM, TORCH, run_command
 
-THIS = Path(sys.executable).parent / "allelse"
 VOLATILE = re.compile(
     r"ts|checkpoint|asked|active|seconds|cpu_seconds|host|hosts|driver|pid|birth|lineage|run|commit|dirty|changes|command"
     r"|versions|(.*/)?\w*(per_s|data_wait|mfu)|device_flops|sustained|pace|system/.*"
@@ -60,6 +59,8 @@ class Installation:
     def type(self, words: str, types: str = "") -> subprocess.CompletedProcess[str]:
         typed = [str(self.program), *shlex.split(words)]
         environment = os.environ | {"COLUMNS": "160"}
+        if self.program == PROGRAM:
+            return run_command(typed, self.folder, environment, types, modules=TORCH)
         return subprocess.run(
             typed,
             cwd=self.folder,

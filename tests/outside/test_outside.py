@@ -3,7 +3,8 @@ weights."""
 
 import pytest
 from cases import COMMANDS, FIELDS, OF_STUDY, POINTS, SWEEP, TAGS, Case
-from installation import THIS, Installation
+from installation import Installation
+from served_commands import PROGRAM
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
@@ -12,7 +13,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.slow]
 def small(tmp_path_factory: pytest.TempPathFactory) -> Installation:
     """Three rows of Table 3 with two seeds each. two_versions.py also compares refusals, and the
     task of ``init``."""
-    place = Installation(THIS, tmp_path_factory.mktemp("outside").resolve() / "small")
+    place = Installation(PROGRAM, tmp_path_factory.mktemp("outside").resolve() / "small")
     place.must(SWEEP)
     return place
 

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from cases import ACCEPTED, SWEEP, TYPED, WEIGHT_ROWS, WEIGHTS
-from installation import THIS, Installation
+from installation import Installation
+from served_commands import PROGRAM
 
 NAMES = ("allelse", "ablate")
 """Of the program, now and before."""
@@ -75,7 +76,7 @@ def main(path: Path) -> int:
     with tempfile.TemporaryDirectory() as place, ThreadPoolExecutor() as both:
         folders = (Path(place).resolve() / name for name in ("old", "new"))
         old, new = both.map(
-            lambda *version: dict(observed(*version)), (older.absolute(), THIS), folders
+            lambda *version: dict(observed(*version)), (older.absolute(), PROGRAM), folders
         )
     unexpected = 0
     for name in {**old, **new}:

@@ -5,13 +5,13 @@ import re
 import shutil
 import sqlite3
 import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
+from joined_ray import JoinedRay
+from served_commands import PROGRAM, run_command
 from typed import typed
 
-COMMAND = Path(sys.executable).parent / "allelse"
 TOY = '''
 import os
 import time
@@ -100,6 +100,8 @@ class Place:
     """
 
     tracked = False
+    joined: JoinedRay | None = None
+    """What its sweeps join; None where they start a Ray of their own."""
 
     def __init__(self, folder: Path, database: Path | None = None) -> None:
         self.folder, self.environment = folder, dict[str, str]()
@@ -132,16 +134,10 @@ class Place:
         environment = (
             os.environ | {"COLUMNS": "200", "TOY_FOLDER": str(self.folder)} | self.environment
         )
-        command = [str(COMMAND), *words]
-        return subprocess.run(
-            command,
-            cwd=self.folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=400,
-            check=False,
-        )
+        if words[0] == "sweep" and self.joined:
+            words = (*words, self.joined.word)
+            environment |= self.joined.environment
+        return run_command([str(PROGRAM), *words], self.folder, environment, timeout=400)
 
     def must(self, *words: str) -> str:
         """The output of a command that succeeds."""

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from place import COMMAND, ONE, STUDY, TEN, TOY, Place
+from place import ONE, STUDY, TEN, TOY, Place
+from served_commands import PROGRAM
 
 DIFFERS = "code ", " changed)"
 PLAN = ("plan", "task=toy", STUDY, "sweep.rows=[base,size_2]", "--add")
@@ -136,7 +137,7 @@ def test_a_verb_that_scores_with_other_code_marks_the_row(trained: Place) -> Non
 
 def test_a_trial_that_runs_keeps_its_code_though_it_has_no_step_yet(place: Place) -> None:
     place.write({"waits": ""})
-    command = [str(COMMAND), "train", "task=toy", STUDY]
+    command = [str(PROGRAM), "train", "task=toy", STUDY]
     environment = os.environ | {"TOY_FOLDER": str(place.folder)}
     silent = subprocess.DEVNULL
     with subprocess.Popen(

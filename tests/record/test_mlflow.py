@@ -14,9 +14,11 @@ from statistics import mean
 from typing import Any
 
 import pytest
+from joined_ray import JoinedRay
 from mlflow.entities import ViewType
 from mlflow.tracking import MlflowClient
-from place import COMMAND, ONE, STUDY, TEN, TOY, Place
+from place import ONE, STUDY, TEN, TOY, Place
+from served_commands import PROGRAM
 
 pytestmark = pytest.mark.usefixtures("tracked")
 
@@ -28,10 +30,11 @@ ROWS = ("base", "size_2")
 
 
 @pytest.fixture(scope="module")
-def _swept(tmp_path_factory: pytest.TempPathFactory, database: Path) -> Path:
+def _swept(tmp_path_factory: pytest.TempPathFactory, database: Path, joined_ray: JoinedRay) -> Path:
     """Two rows with three seeds each."""
     place = Place(tmp_path_factory.mktemp("swept") / "here", database)
     place.write({"toy.py": SEEDED})
+    place.joined = joined_ray
     place.must(
         "sweep",
         "task=toy",
@@ -240,7 +243,7 @@ def test_what_was_changed_in_the_store_is_repaired(swept: Place) -> None:
 @pytest.fixture
 def page(swept: Place) -> Iterator["subprocess.Popen[str]"]:
     server = subprocess.Popen(
-        [str(COMMAND), "ui", STUDY, "--no-browser"],
+        [str(PROGRAM), "ui", STUDY, "--no-browser"],
         cwd=swept.folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

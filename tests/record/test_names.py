@@ -72,10 +72,10 @@ def test_names_that_are_taken_are_refused_and_nothing_moves(trained: Place) -> N
     assert "NEW is base, which is a row of toy" in trained.refused(
         "rename", "toy", "size_2", "base"
     )
-    assert 'OLD is "size_9", which is no row of toy' in trained.refused(
+    assert 'OLD is "size_9", which is not a row of toy' in trained.refused(
         "rename", "toy", "size_9", "new"
     )
-    assert "OLD is base, which other rows are compared with" in trained.refused(
+    assert "OLD is base, and other rows are compared with it" in trained.refused(
         "rename", "toy", "base", "new"
     )
     assert 'NEW is "a/b"' in trained.refused("rename", "toy", "size_2", "a/b")

@@ -39,7 +39,7 @@ def test_evaluate_scores_with_the_code_of_the_trial(edited: Place) -> None:
     )
     next(version.rglob("toy.py")).unlink()
     refused = edited.refused("evaluate", *BASE, "train.cut=0.8")
-    assert "lacks toy.py, with which the study was trained" in refused
+    assert "lacks toy.py, which the study was trained with" in refused
 
 
 def test_evaluate_lists_no_score_of_other_code_without_a_word(edited: Place) -> None:
@@ -68,4 +68,6 @@ def test_a_key_that_the_code_of_the_trial_lacks_is_refused(edited: Place) -> Non
     line, _ = evaluated(edited, OTHER_CUT)
     assert line["score"] == 4.0
     refused = edited.refused("evaluate", *BASE, "train.tail=0.1")
-    assert "train.tail is not known to the code that trained toy/base-s1 leave it out" in refused
+    assert (
+        "train.tail is not a setting of the code that trained toy/base-s1 leave it out" in refused
+    )

@@ -189,6 +189,7 @@ def test_a_trial_that_diverged_is_taken_as_such(place: Place) -> None:
     assert json.loads((second(place) / "base-s1" / "result.json").read_text())["diverged"] == 4
 
 
+@pytest.mark.usefixtures("joining")
 def test_weights_are_taken_and_scored_with_the_settings_of_the_second_study(trained: Place) -> None:
     place = trained
     said = place.must("sweep", *SECOND, "train.cut=0.7")

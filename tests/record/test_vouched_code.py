@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
-from place import COMMAND, STUDY, TEN, Place
+from place import STUDY, TEN, Place
+from served_commands import PROGRAM
 
 SAME = "def one():\n    value = 1.0\n    return value\n"
 VOUCH = ("sweep", STUDY, "--vouch")
@@ -106,7 +107,7 @@ def test_an_interrupted_comparison_leaves_nothing(trained: Place) -> None:
     place.write({"parts/one.py": SAME, "waits": ""})
     before = (place.study / "study.json").read_bytes()
     environment = os.environ | {"TOY_FOLDER": str(place.folder)}
-    process = subprocess.Popen([str(COMMAND), *VOUCH], cwd=place.folder, env=environment)
+    process = subprocess.Popen([str(PROGRAM), *VOUCH], cwd=place.folder, env=environment)
     try:
         deadline = time.monotonic() + 300
         while not (place.folder / "waited").exists():

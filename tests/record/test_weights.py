@@ -30,7 +30,7 @@ def test_a_removed_study_leaves_its_weights_to_nobody(place: Place, store: str) 
     place.must("rm", "toy", "--yes")
     place.write({"parts/one.py": TEN})
     plan = place.must("plan", "task=toy", STUDY, "sweep.rows=[base]", store)
-    assert "is taken: it holds checkpoints of base-s1 from another study named toy" in " ".join(
+    assert "already has checkpoints of base-s1 from another study named toy" in " ".join(
         plan.split()
     )
     place.train("base", store)

@@ -15,6 +15,7 @@ SOURCES = (
     "sweeps/problems.py",
     "tracking/card.py",
     "sweeps/function_task.py",
+    "tracking/written/report.py",
 )
 HEAD = """# Reference
 

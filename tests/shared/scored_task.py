@@ -3,7 +3,6 @@
 from pathlib import Path
 
 SOURCE = """
-import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Annotated
 
 from sweeps.task import DivergedError, Keep, Metric, Range, Scores, Task, Trial
 
-HERE = Path(os.environ.get("SCORED_FOLDER", "."))
+HERE = Path()
 
 
 @dataclass(frozen=True)
@@ -37,6 +36,11 @@ class Config:
     score: Score
 
 
+def home(trial):  # where a person edits, and not the study's copy
+    homes = (folder for folder in trial.folder.parents if (folder / "conf").is_dir())
+    return next(homes, Path())
+
+
 def averaged(config):
     last = config.train.steps
     return list(range(last - config.score.average + 1, last + 1))
@@ -58,6 +62,8 @@ def train(trial, steps):
 
 
 def work(trial: Trial[Config]) -> None:
+    global HERE
+    HERE = home(trial)
     config = trial.config
     if (HERE / "fails").exists():
         raise RuntimeError("no luck")

@@ -5,7 +5,6 @@ import os
 import signal
 import sqlite3
 import subprocess
-import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator
@@ -16,6 +15,7 @@ from threading import Timer
 from typing import IO, Any
 
 import psutil
+from served_commands import AS_MODULE, run_command
 
 SMALL = [
     "model.d_model=32",
@@ -38,20 +38,12 @@ def allelse(
 ) -> subprocess.CompletedProcess[str]:
     """Run one command to its end, its output captured; ``env`` instead of this process's
     environment."""
-    return subprocess.run(
-        command(*words),
-        cwd=cwd,
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
-    )
+    return run_command(command(*words), cwd, env, timeout=timeout)
 
 
 def command(*words: str) -> list[str]:
     """As the installed program, which imports nothing from the current folder."""
-    return [sys.executable, "-P", "-m", "sweeps.cli", *last(words)]
+    return [*AS_MODULE, *last(words)]
 
 
 def last(words: Iterable[str]) -> list[str]:

@@ -3,7 +3,6 @@ use it."""
 
 import random
 import shutil
-import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -32,8 +31,6 @@ TRAIN = (
     "tokens_per_batch=600",
     "label_smoothing=0",
 )
-# a shell's background job ignores Ctrl-C, and so would the processes that these tests start
-signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def sentences(size: int, shortest: int, longest: int, seed: int) -> list[str]:

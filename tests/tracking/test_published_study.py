@@ -212,4 +212,4 @@ def test_another_study_of_the_name_is_refused(tmp_path: Path, study: Study) -> N
     assert "has another study named reading" in refused.output
     refused = typed(tmp_path, "publish", NAME, "--to", "runs")
     assert refused.exit_code == 2
-    assert "is runs, which holds the study itself" in refused.output
+    assert "is runs, which contains the study itself" in refused.output

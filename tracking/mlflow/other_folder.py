@@ -31,7 +31,7 @@ class OtherFolderError(ValueError):
 def folder_mark(folder: Path, uri: str) -> str:
     """The folder's number on its disk, which a rename keeps, and its path.
 
-    The default store lies next to its studies and is copied with them. So there the path is
+    The default store is next to its studies and is copied with them. So there the path is
     relative to the store.
     """
     if uri == default_uri(folder.parent):

@@ -121,7 +121,7 @@ def direction(column: str) -> str | None:
 
 
 def is_set_by_hand(column: str) -> bool:
-    """Whether a word of its name belongs to a setting, also beside that of a metric or a set."""
+    """Whether a word in its name belongs to a setting, even next to a metric's or a set's."""
     by_hand = NOT_MEASURED | HYPERPARAMETERS | SHARES
     return not by_hand.isdisjoint(words_of(column))
 
@@ -134,7 +134,7 @@ def is_metric_name(column: str) -> bool:
 
 
 def set_of(column: str) -> str | None:
-    """The set whose name stands in the column's: test of test/bleu and test_bleu."""
+    """The set in the column's name: test in test/bleu and test_bleu."""
     words = words_of(column)
     return next((name for name in SETS if name in words), None)
 
@@ -154,7 +154,7 @@ def score_stem(column: str) -> tuple[str, ...]:
 MANY_VALUES = 0.8
 """The share of runs with a value of their own, from which numbers were measured and not set."""
 MOST_VALUES = 0.6
-"""The same beside settings that give every row the same seeds."""
+"""The same share if the other settings give every row the same seeds."""
 FEWEST_RUNS = 4
 """Fewer runs don't show whether each has a value of its own."""
 
@@ -195,7 +195,7 @@ def is_shared(table: SourceTable, column: str) -> bool:
 
 
 def measured_settings(table: SourceTable, roles: Mapping[str, str], seed: str | None) -> list[str]:
-    """Numbers that are called like a setting, but of which each run has its own, such as a learning
+    """Numbers with the name of a setting, but a different value in each run, such as a learning
     rate at its last step or the number of a job: without them, the other settings have the same
     seeds again and again."""
     if seed is None:

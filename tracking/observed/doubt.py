@@ -18,8 +18,8 @@ DoubtKind = Literal[
     "best-and-last",
 ]
 TITLES: dict[DoubtKind, str] = {
-    "hidden-difference": "Rows that differ in more than their name says",
-    "unlike-settings": "Seeds of one row with unlike settings",
+    "hidden-difference": "Rows with changes that their names don't mention",
+    "unlike-settings": "Seeds of one row with different settings",
     "unlike-code": "Unlike code",
     "unlike-packages": "Unlike packages",
     "unlike-data": "Unlike data",

@@ -69,7 +69,7 @@ def column_fault(
         return ImportFault(option, fault, "must be the whole name of a column")
     names = [plain_name(column) for column in table.columns]
     near = next(iter(get_close_matches(typed, names, 1, 0.5)), None)
-    fault = f'names "{typed}", which is no column of {table.source}'
+    fault = f'names "{typed}", which is not a column of {table.source}'
     shown = names if len(names) <= 30 else [*names[:30], f"{len(names) - 30} more"]
     return ImportFault(option, fault, f"columns are {', '.join(shown)}", near)
 
@@ -85,7 +85,7 @@ def typed_metrics(
             continue
         better = typed_direction or direction(column)
         if better not in ("up", "down"):
-            fault = f"is {text}, and its name does not tell whether more is better"
+            fault = f"is {text}, and its name doesn't say whether higher is better"
             allowed = "must be NAME:up or NAME:down, such as bleu:up or loss:down"
             faults.append(ImportFault("--metric", fault, allowed, f"{name}:up"))
             continue
@@ -179,12 +179,12 @@ def no_metric(table: SourceTable, roles: Mapping[str, str]) -> ImportFault:
         for column in table.columns
         if roles[column] in ("measured", "setting") and all(map(is_number, table.values(column)))
     ]
-    fault = "is missing, and no column is called like a score"
+    fault = "is missing, and no column has the name of a score"
     for column in table.columns:
         texts = [value for value in table.values(column) if isinstance(value, str)]
         if texts and is_metric_name(column):
             name = plain_name(column)
-            fault = f'is missing: {name} holds text such as "{shortened(texts[0])}"'
+            fault = f'is missing: {name} has text such as "{shortened(texts[0])}"'
             break
     example = f"--metric {numbers[-1]}:up" if numbers else None
     allowed = "must be NAME:up or NAME:down"

@@ -99,7 +99,7 @@ def _experiment(client: Any, name: str | None) -> tuple[str, str]:
     allowed = f"experiments there: {', '.join(names)}"
     if name is not None:
         near = next(iter(get_close_matches(name, names, 1, 0.5)), None)
-        fault = f'names "{name}", which is no experiment of the store'
+        fault = f'names "{name}", which is not an experiment of the store'
         raise ImportRefusedError([ImportFault("--experiment", fault, allowed, near)])
     with_runs = [name for name, number in experiments.items() if _runs(client, number, 1)]
     if len(with_runs) == 1:

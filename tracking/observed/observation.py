@@ -134,7 +134,7 @@ def read_source(source: str, experiment: str | None) -> SourceTable:
     if source.startswith(MLFLOW):
         return read_mlflow(source.removeprefix(MLFLOW), experiment)
     if experiment is not None:
-        fault = "is for a source that begins with mlflow:"
+        fault = "is for sources that start with mlflow:"
         raise ImportRefusedError([ImportFault("--experiment", fault, "leave it out")])
     path = Path(source).expanduser()
     if path.suffix.lower() not in CSV_ENDINGS:

@@ -1,5 +1,5 @@
 """``observed.json``: the mark of an observed study. It says where its runs come from, how they were
-read, and what cannot be defended about them."""
+read, and the doubts about them."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -75,7 +75,7 @@ def observed_line(study: Path) -> str:
     number = len(record.doubts)
     line = f"Observed: not run by allelse, but imported from {record.source}."
     if number == 0:
-        return f"{line} No doubt was found about its runs."
+        return f"{line} Found no doubts about its runs."
     verb = "is" if number == 1 else "are"
     return f"{line} {number} {plural('doubt', number)} {verb} listed in its report."
 

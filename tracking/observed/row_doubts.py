@@ -42,7 +42,7 @@ Values = Mapping[str, Value]
 
 
 def hidden_differences(rows: ObservedRows, are_named: bool) -> Iterator[Doubt]:
-    """Rows that change settings of which their name, or those of their runs, say nothing."""
+    """Rows that change settings that neither their name nor their runs' names mention."""
     stray_rows = [] if are_named else [stray.name for stray, _ in strays(rows)]
     for row in rows.rows[1:]:
         if len(row.changed) < 2 or row.name in stray_rows:
@@ -63,7 +63,7 @@ def hidden_differences(rows: ObservedRows, are_named: bool) -> Iterator[Doubt]:
         verb = "also has" if are_named else "also have"
         if not said:
             words = listed([_change(rows, row, column) for column in row.changed])
-            verb = "changes several settings and names none of them:"
+            verb = "changes several settings, but its name mentions none of them:"
         text = f"{subject} {verb} {words}."
         yield Doubt("hidden-difference", text, _names(row.runs), (row.name,))
 
@@ -238,7 +238,7 @@ def unequal_steps(rows: ObservedRows) -> Iterator[Doubt]:
         if lengths and len(lengths) < len(row.changed):
             rows_with_doubts.add(row.name)
             words = listed([_change(rows, row, column) for column in lengths])
-            text = f"{row.change} was trained with {words}, beside its other changes."
+            text = f"{row.change} was trained with {words}, in addition to its other changes."
             yield Doubt("unequal-steps", text, _names(row.runs), (row.name,))
     for column in _columns(rows, steps_of):
         for doubt in _unlike_values(rows, "unequal-steps", column, steps_of):

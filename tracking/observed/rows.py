@@ -85,7 +85,7 @@ def rows_of(
 ) -> ObservedRows:
     """Raises ImportRefusedError if no run counts, or if no run is base."""
     if not runs:
-        fault = f"is {table.source}, in which no run is finished and has a score"
+        fault = f"is {table.source}, in which no finished run has a score"
         raise ImportRefusedError([ImportFault("SOURCE", fault, "must have at least one such run")])
     columns = _varying(roles.columns("setting"), runs)
     follows = _following_seed(columns, runs)
@@ -219,7 +219,7 @@ def _mixed_base(
     texts = dict.fromkeys(value_text(value) for value in values if not _is_typed(value, typed))
     name = plain_name(column)
     others = listed([f"{name}={text}" for text in texts][:MOST_SHOWN])
-    fault = f"is {name}={typed}, but its group also holds runs with {others}"
+    fault = f"is {name}={typed}, but its group also has runs with {others}"
     return ImportFault("--base", fault, f"use --row {name}")
 
 
@@ -262,7 +262,7 @@ def _no_base(
     values = [value_text(cell) for cell in table.values(columns[0])] if columns else []
     values = list(dict.fromkeys(values))
     near = next(iter(get_close_matches(value, values, 1, 0.5)), None)
-    fault = f"is {typed}, which no finished run has"
+    fault = f"is {typed}, but no finished run has it"
     allowed = f"values there: {', '.join(values[:20])}" if values else "must be COLUMN=VALUE"
     return ImportFault("--base", fault, allowed, f"{key}={near}" if near and key else near)
 
@@ -364,7 +364,7 @@ def change_words(changed: Settings, labels: Mapping[str, str]) -> str:
 
 
 def _names(rows: Sequence[ObservedRow]) -> list[str]:
-    """For folders and commands: each once, and base's alone is base."""
+    """For folders and commands: each once, and only base's is base."""
     names = list[str]()
     for row in rows:
         name = _plain(row.name)
@@ -375,7 +375,7 @@ def _names(rows: Sequence[ObservedRow]) -> list[str]:
 
 
 def _plain(name: str) -> str:
-    """Letters, digits and _ . - + alone, such as d_model_256_h_4."""
+    """Only letters, digits and _ . - +, such as d_model_256_h_4."""
     plain = re.sub(r"[^\w.+-]+", "_", name).strip("_.-") or "row"
     return plain if len(plain) <= LONGEST_NAME else f"{plain[:60]}-{_digest(name)}"
 

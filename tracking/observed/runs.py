@@ -26,7 +26,7 @@ from tracking.observed.source_table import (
 
 MS = 1000.0
 A_TIME_IN_MS = 1e11
-"""A larger number of seconds lies in the year 5138."""
+"""A larger number of seconds would be in the year 5138."""
 
 
 def number_name(place: int) -> str:
@@ -90,7 +90,7 @@ def runs_of(table: SourceTable, roles: Roles) -> tuple[list[ObservedRun], list[L
 
 
 def _is_summary(table: SourceTable, run: ObservedRun) -> bool:
-    """Whether it is the run of a whole study, which allelse keeps beside those of its trials."""
+    """Whether it is the run of a whole study, which allelse keeps in addition to its trials'."""
     return table.lines[run.place].get("tags.kind") == "study"
 
 

@@ -145,7 +145,7 @@ def _best_step(run: ObservedRun) -> float | None:
 
 
 def _only_best(metric: MetricColumn, left_out: Sequence[LeftOutRun]) -> Iterator[Doubt]:
-    """Runs that have the best value alone, and no score."""
+    """Runs that have only the best value, and no score."""
     runs = [
         run.run
         for run in left_out

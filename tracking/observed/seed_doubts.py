@@ -24,9 +24,9 @@ from tracking.observed.source_table import SourceTable, value_text
 from tracking.words import listed, plural
 
 SPREAD = 4
-"""Seeds that lie further apart than so many times their number were not counted from the first."""
+"""Seeds further apart than this many times their number weren't counted up from the first."""
 DIGITS = 5
-"""Scores with so many digits are not equal by chance."""
+"""Scores with this many digits aren't equal by chance."""
 
 
 def repeated_runs(table: SourceTable, rows: ObservedRows, roles: Roles) -> Iterator[Doubt]:
@@ -41,7 +41,7 @@ def repeated_runs(table: SourceTable, rows: ObservedRows, roles: Roles) -> Itera
             result = f"{score.name} {listed(values)}" if differ else f"all {score.name} {values[0]}"
             text = (
                 f"{row.change} has seed {seed} {len(runs)} times ({result}); "
-                f"the table takes {_first_words(runs)}."
+                f"the table uses {_first_words(runs)}."
             )
             if columns := _columns_that_split(table, roles, [runs]):
                 text = f"{text[:-1]}; these runs differ in {columns}."
@@ -135,7 +135,7 @@ def _is_of(run: ObservedRun, row: ObservedRow) -> bool:
 
 
 def chosen_seeds(rows: ObservedRows, left_out: Sequence[LeftOutRun]) -> Iterator[Doubt]:
-    """Seeds that one row alone has, gaps in what was counted, and names that say "best"."""
+    """Seeds that only one row has, gaps in the count, and names that say "best"."""
     yield from _named_best(rows)
     usual = [] if rows.numbered else usual_seeds(rows)
     if len(usual) < 2:

@@ -13,6 +13,7 @@ from typing import Any
 from tracking.card import Metric
 from tracking.files import write_atomic
 from tracking.observed.record import doubts_by_title
+from tracking.report.bucket_figures import bucket_figures
 from tracking.report.curve_figures import curve_figures
 from tracking.report.drawing import FIGURE_FORMATS, Drawing, Entry
 from tracking.report.forest import forest
@@ -44,8 +45,12 @@ INTERVALS = "Bar: 95 % interval, simultaneous over all tested rows (Bonferroni).
 HOLLOW_NOTE = "Hollow: the published difference."
 DEVIATIONS = "Error bars: one standard deviation over seeds."
 SIDE_BY_SIDE = "Rows of equal cost are drawn side by side."
+BY_LENGTH = (
+    "Each bucket is scored as a whole. In color: the rows whose difference from base changes most "
+    "from the first bucket to the last. Others are gray. Tests: allelse table --by length."
+)
 PUBLISHED_COSTS = (
-    "A published row without a number of parameters has base's. "
+    "Published rows without a parameter count use base's. "
     "Published rows are drawn at this study's FLOPs."
 )
 
@@ -75,13 +80,17 @@ class Content:
         return scatters(self.table.card, self.entries) if self.drawn else []
 
     @cached_property
+    def by_length(self) -> list[Drawing]:
+        return bucket_figures(self.table, self.entries) if self.drawn else []
+
+    @cached_property
     def curves(self) -> dict[str, list[Drawing]]:
         """By journal name."""
         return curve_figures(self.table.study, self.entries) if self.drawn else {}
 
     @property
     def figures(self) -> list[Drawing]:
-        figures = [*self.differences, *self.scores]
+        figures = [*self.differences, *self.scores, *self.by_length]
         for drawings in self.curves.values():
             figures += drawings
         return figures
@@ -131,11 +140,12 @@ def _sections(content: Content) -> list[Section]:
     set_tables = set_scores(table, content.entries)
     sections = [
         Section("table", "Results", "results.html", _results(content)),
-        Section("doubts", "What cannot be defended", "doubts.html", doubts),
+        Section("doubts", "Doubts about these runs", "doubts.html", doubts),
         Section("sets", "Scores on every set", "set_scores.html", set_tables),
         _differences_section(content),
         Section("verdict", "Against the published results", "text.html", _verdicts(table.findings)),
         _scores_section(content),
+        _length_section(content),
         Section("curves", "Learning curves", "curves.html", content.curves),
         Section("costs", "Costs", "costs.html", _costs(content)),
     ]
@@ -175,6 +185,11 @@ def _scores_section(content: Content) -> Section:
         notes.append(PUBLISHED_COSTS)
     figures = {"drawings": content.scores, "note": " ".join(notes)}
     return Section("scores", "Score against cost", "figures.html", content.scores and figures)
+
+
+def _length_section(content: Content) -> Section:
+    figures = {"drawings": content.by_length, "note": BY_LENGTH}
+    return Section("by-length", "Scores by length", "figures.html", content.by_length and figures)
 
 
 def _has_tests(table: StudyTable) -> bool:

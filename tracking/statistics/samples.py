@@ -46,6 +46,8 @@ class EvaluatedSet:
     counts_NC: Floats
 
 
+Statistics = tuple[Mapping[str, Any], Sequence[Mapping[str, Any]]]
+"""The head and the samples of a set's file."""
 SetPair = tuple[EvaluatedSet | str, EvaluatedSet | str]
 """Two trials; in place of one that cannot be tested, why it cannot."""
 K = TypeVar("K")
@@ -171,8 +173,16 @@ def _unlike_samples(formula: str, ours: EvaluatedSet, theirs: EvaluatedSet, noun
     return ""
 
 
-def evaluated(study: Study, trial: StudyTrial, metric: Metric, set_name: str) -> EvaluatedSet | str:
-    """The trial's score with its samples; or why it cannot be tested, in a few words."""
+def evaluated(
+    study: Study,
+    trial: StudyTrial,
+    metric: Metric,
+    set_name: str,
+    statistics: Statistics | None = None,
+) -> EvaluatedSet | str:
+    """The trial's score with its samples; or why it cannot be tested, in a few words.
+
+    ``statistics`` is the content of their file if it was read already."""
     standing = study.standing(trial)
     result = standing.counted
     if result is None:
@@ -187,10 +197,10 @@ def evaluated(study: Study, trial: StudyTrial, metric: Metric, set_name: str) ->
     folder = study.trial_folder(trial)
     name = f"statistics/{set_name}.jsonl"
     try:
-        head_and_lines = folder.statistics(set_name)
-        if head_and_lines is None:
+        statistics = statistics or folder.statistics(set_name)
+        if statistics is None:
             return f"{trial.name} has no {name}"
-        counts_NC = _counts_behind(*head_and_lines, metric, (trial.key, result["step"]), score)
+        counts_NC = _counts_behind(*statistics, metric, (trial.key, result["step"]), score)
     except DamagedFileError as error:
         return f"{trial.name}: {error.note}"
     except ValueError as error:

@@ -209,7 +209,7 @@ def differing(
     metric = next((metric for metric in metrics if metric.from_counts), None)
     if metric is None:
         labels = listed([metric.label for metric in metrics])
-        note = f"no {noun} can be named: trials keep no counts of {labels}"
+        note = f"no {noun} can be listed: trials have no counts for {labels}"
         return Differing(None, set_name or metrics[0].set, note=note)
     metric = replace(metric, set=set_name or metric.set)
     pair = _first_evaluated_pair(first, second, metric)
@@ -317,7 +317,7 @@ def _texts(side: Side, text_of_trial: Mapping[str, str]) -> list[str]:
 
 def _over_samples(first: Side, second: Side, metric: Metric) -> dict[str, SampleTest | str]:
     if not metric.from_counts:
-        return {"": f"trials keep no counts of {metric.label}"}
+        return {"": f"trials have no counts for {metric.label}"}
     second_minus_first = {
         name: (second_set, first_set)
         for name, (first_set, second_set) in _set_pairs(first, second, metric).items()

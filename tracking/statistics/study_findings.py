@@ -169,12 +169,26 @@ def find(
 ) -> StudyFindings:
     """Everything for all rows of the study, even if a table shows fewer. With ``reports_of``, also
     the best reports."""
+    published = dict[str, dict[str, float | None]]()
+    for metric in study.task.tabled:
+        published[metric.name] = {row.row: row.published[metric.name] for row in rows}
+    return replace(
+        over_seeds(study, rows, reference),
+        unlike=unlike(study),
+        best=_best_reports(study, reports_of) if reports_of else {},
+        best_of=reports_of,
+        later_seeds=later_note(study),
+        published=published,
+    )
+
+
+def over_seeds(study: Study, rows: Sequence[TableRow], reference: str) -> StudyFindings:
+    """Only the tests over seeds."""
     trained = [row for row in rows if not row.shares_weights]
     scoring_rows = [row for row in rows if row.shares_weights]
     families: dict[str, Family] = {}
     own_references: dict[str, tuple[Family, ...]] = {}
     scoring: dict[str, tuple[Family, ...]] = {}
-    published = dict[str, dict[str, float | None]]()
     for metric in study.task.tabled:
         of_reference = _families(study, trained, rows, metric, study.paired)
         family = of_reference.pop(reference, _without_rows(rows, reference, metric))
@@ -182,18 +196,7 @@ def find(
             families[metric.name] = family
         own_references[metric.name] = tuple(of_reference.values())
         scoring[metric.name] = _scoring_families(study, scoring_rows, rows, metric)
-        published[metric.name] = {row.row: row.published[metric.name] for row in rows}
-    return StudyFindings(
-        reference,
-        families,
-        own_references,
-        scoring,
-        unlike=unlike(study),
-        best=_best_reports(study, reports_of) if reports_of else {},
-        best_of=reports_of,
-        later_seeds=later_note(study),
-        published=published,
-    )
+    return StudyFindings(reference, families, own_references, scoring)
 
 
 def _without_rows(rows: Sequence[TableRow], reference: str, metric: Metric) -> "Family | None":

@@ -14,6 +14,7 @@ from tracking.statistics.table_rows import TableRow, decode_of
 from tracking.statistics.unlike_trials import summary
 from tracking.study import Standing, Study
 from tracking.table.columns import ALL_COST_LABELS, StudyTable, columns_of, setting_words
+from tracking.table.resumptions import resumed_lines
 from tracking.table.row_captions import error_lines, not_compared_lines, seed_lines
 from tracking.table.source_captions import lock_lines, source_lines, voucher_lines
 from tracking.table.tested_captions import delta_notes, tested_lines, tested_sentences
@@ -182,6 +183,7 @@ def _chance_notes(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str
     yield from _stopped(table.rows)
     yield from source_lines(table.study, [row.row for row in table.rows])
     yield from voucher_lines(table.study)
+    yield from resumed_lines(table.study, [row.row for row in table.rows])
     yield from error_lines(table.rows)
 
 

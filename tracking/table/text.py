@@ -41,8 +41,8 @@ MOST = 44
 
 @dataclass(frozen=True)
 class Column(Generic[T]):
-    """``text`` is the cell of a row for people, ``value`` the one for programs; ``missing`` stands
-    for None in CSV.
+    """``text`` is the cell of a row for people, ``value`` the one for programs; ``missing``
+    replaces None in CSV.
 
     ``best`` says whether the cell is among the best of its column. A ``faint`` column holds
     published numbers.
@@ -170,7 +170,7 @@ def _group_cell(table: TextTable, index: int) -> str:
 
 
 def fitting(table: TextTable, width: int, needed: int, text: int = WISH) -> TextTable:
-    """The table without the columns that do not fit, where texts have at most so many letters.
+    """The table without the columns that do not fit, where texts have at most this many letters.
 
     Names always stay, and so does a note, which is cut where the terminal ends."""
     widths = [

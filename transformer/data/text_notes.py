@@ -74,7 +74,7 @@ def caution(folder: Path) -> str | None:
 def _clauses(notes: Mapping[str, SetNotes]) -> Iterator[str]:
     """One clause per oddity.
 
-    Such as "pairs that also stand in train: 7 of 24 in dev, 3 of 20 in test".
+    Such as "pairs that are also in train: 7 of 24 in dev, 3 of 20 in test".
     """
     in_train = list[str]()
     blank = list[str]()
@@ -88,11 +88,11 @@ def _clauses(notes: Mapping[str, SetNotes]) -> Iterator[str]:
         if set_notes.copied:
             copied.append(name)
     if in_train:
-        yield f"pairs that also stand in train: {', '.join(in_train)}"
+        yield f"pairs that are also in train: {', '.join(in_train)}"
     if blank:
         yield f"pairs with a blank side: {', '.join(blank)}"
     if copied:
-        yield f"target text that is the source text: {', '.join(copied)}"
+        yield f"targets identical to their sources: {', '.join(copied)}"
 
 
 def _pair_hashes(folder: Path, name: str) -> PairHashes:

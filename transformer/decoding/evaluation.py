@@ -78,7 +78,7 @@ def _split_compounds(moses: Any, line: str) -> str:
 @dataclass(frozen=True)
 class EvaluationSet:
     """Sentences with references. ``references`` is the original target text, ``language`` its
-    language, and ``tokenizer`` that of BLEU. Without references, perplexity and accuracy alone are
+    language, and ``tokenizer`` that of BLEU. Without references, only perplexity and accuracy are
     measured."""
 
     name: str

@@ -93,7 +93,7 @@ def _convolved(convolution: nn.Conv1d, x_BSD: Tensor, pad_BS: Tensor | None) -> 
 
 
 def substitute(model: ModelConfig, layer: int) -> nn.Module:
-    """What stands in the place of self-attention in layer ``layer``, counted from 0."""
+    """What replaces self-attention in layer ``layer``, counted from 0."""
     match model.encoder_layer:
         case "recurrent":
             return Recurrence(model)

@@ -135,7 +135,7 @@ def _exported_folder(path: Path) -> Path:
     if not (folder / "model.safetensors").is_file():
         folders = "the folder of a trial, checkpoint or exported model"
         allowed = f"must be a trial, {folders}, or an MLflow run id"
-        raise RefusedError([Problem("TRIAL", f"{path} holds no model", allowed)])
+        raise RefusedError([Problem("TRIAL", f"{path} has no model", allowed)])
     return folder
 
 

@@ -34,7 +34,7 @@ def must_finish(study: Path) -> str:
     overrides = [by_name(study), *placed(study)]
     status = command("status", *overrides)
     sweep = command("sweep", *overrides)
-    return f"must be finished; `{status}` shows where each trial stands, and `{sweep}` resumes it"
+    return f"must be finished; `{status}` shows each trial's state, and `{sweep}` resumes it"
 
 
 def studies_there(runs: Path) -> str:

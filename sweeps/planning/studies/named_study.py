@@ -36,7 +36,7 @@ def settings_to_read(overrides: list[str] | None, used: tuple[str, ...] = ()) ->
     """
     library = library_of(overrides or [], Path.cwd(), trains=False)
     typed, problems = parse_overrides(overrides or [], library)
-    allowed = f"to find a study and its runs it takes {READS}"
+    allowed = f"to find a study and its runs, use {READS}"
     for key in (*typed.choices, *typed.values):
         if not chosen([f"{key}="], NAMING, used):
             fault = "is not used by a verb that only reads"
@@ -78,7 +78,7 @@ def study_to_read(overrides: list[str] | None, used: tuple[str, ...] = ()) -> Na
     notices = [f"Skipped: {fault}" for fault in faults]
     if len(recorded) > 1:
         notice = f"Study {newest.name}, the most recently active of {len(recorded)}"
-        notice += "; sweep.name=NAME takes another, and `allelse studies` lists them"
+        notice += "; sweep.name=NAME chooses another, and `allelse studies` lists them"
         notices.insert(0, notice)
     return NamedStudy(newest, _with_name(settings, newest.name), tuple(notices))
 
@@ -105,7 +105,7 @@ def _no_study(runs: Path) -> Problem:
     folders = (parent / runs.name for parent in runs.parents[1:])
     near = next((folder for folder in folders if study_names(folder)), None)
     suggestion = shell_line([f"paths.runs={near}"]) if near else None
-    allowed = "go to the folder whose runs/ holds the study; `allelse sweep` begins one here"
+    allowed = "go to the folder with the study's runs/; `allelse sweep` starts one here"
     return Problem("paths.runs", f"has no study: {runs}", allowed, suggestion)
 
 

@@ -33,7 +33,7 @@ def refuse_half_renamed(study: Path) -> None:
     """Raises RefusedError if renaming a row of this study was interrupted."""
     note = _note(study)
     if note is not None:
-        fault = f"is {study.name}, in which renaming {note['old']} was interrupted"
+        fault = f"is {study.name}, but renaming {note['old']} in it was interrupted"
         raise RefusedError([Problem("sweep.name", fault, _complete_first(study, note))])
 
 
@@ -48,9 +48,9 @@ def row_problems(study: Study, old: str, new: str) -> Iterator[Problem]:
         return
     rows = list(dict.fromkeys(trial.row for trial in study.trials))
     if old == BASE:
-        yield Problem("OLD", "is base, which other rows are compared with", "must be another row")
+        yield Problem("OLD", "is base, and other rows are compared with it", "must be another row")
     elif old not in rows:
-        fault = f'is "{old}", which is no row of {study.name}'
+        fault = f'is "{old}", which is not a row of {study.name}'
         yield Problem("OLD", fault, f"must be one of {', '.join(rows)}", nearest(old, rows))
     if not _is_name(new):
         yield Problem("NEW", f'is "{new}"', ALLOWED_NAME)

@@ -115,7 +115,7 @@ def _move_back(trashed_folder: Path, folder: Path) -> None:
 
 
 def _changed_rows(study: Study, record: Study, trials: Sequence[StudyTrial]) -> Iterator[Problem]:
-    """The rows of these trials whose name now stands for another change."""
+    """The rows of these trials whose name now belongs to a different change."""
     old_values = {row["row"]: row["values"] for row in record.rows}
     values = {row["row"]: row["values"] for row in study.rows}
     for row in dict.fromkeys(trial.row for trial in trials):
@@ -130,7 +130,7 @@ def _missing_hosts(study: Study, trials: Sequence[StudyTrial]) -> Iterator[Probl
     names = {trial.name for trial in (*study.trials, *trials)}
     for trial in trials:
         if trial.weights and trial.weights not in names:
-            fault = f"scores the weights of {trial.weights}, which is no trial of {study.name}"
+            fault = f"scores the weights of {trial.weights}, which is not a trial of {study.name}"
             yield Problem(trial.name, fault, f"restore {trial.weights} first")
 
 

@@ -17,8 +17,7 @@ FREE = (
     "sweep.share=",
     "data.mirror=",
 )
-"""The settings of a study that may change at any time, besides those that only observe its
-training."""
+"""The settings of a study that may change at any time, in addition to those that only observe."""
 SELECTING = (
     "sweep=",
     "sweep.rows=",

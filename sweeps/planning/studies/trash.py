@@ -1,7 +1,7 @@
 """`runs/.trash/`: what `drop` and `rm` have moved there.
 
-A folder there is a whole study, or trials that were dropped from one. Those lie beside the record
-that the study had then, and `dropped.json` lists them.
+A folder there is a whole study, or trials that were dropped from one. They are next to the study's
+record at that time, and `dropped.json` lists them.
 """
 
 from collections.abc import Iterable, Sequence

@@ -47,4 +47,4 @@ def _how_to_follow_or_stop(study: Path) -> str:
     overrides = [by_name(study), *placed(study)]
     status = command("status", *overrides)
     stop = command("stop", *overrides)
-    return f"`{status} --watch` follows it, `{stop}` stops all that its process runs"
+    return f"`{status} --watch` follows it, `{stop}` stops everything its process runs"

@@ -10,7 +10,7 @@ from sweeps.planning.study_rows.request import Request, unknown_row
 from sweeps.problems import Problem
 from sweeps.trees import Values
 
-BASE_IS_ADDED = "Row base is added: each row is compared with it."
+BASE_IS_ADDED = "Added row base, because every row is compared with it."
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from importlib.metadata import distributions
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from sweeps.command_task.code import command_files
 from sweeps.config.tasks import OURS, TaskSource, reference_of
 from sweeps.worker.user_code.folder import settings_texts
 from sweeps.worker.user_code.imports import INSTALLS, holds_python
@@ -53,6 +54,7 @@ def user_code(source: TaskSource) -> Code | None:
     for root_name in used_roots:
         names |= _tracked(root_name, installs.get(root_name, here), contents)
     files = {name: content for name, content in contents.items() if name in names}
+    files |= command_files(source.name, here)
     roots = {"": source.folder}
     for name, root in installs.items():
         if name in used_roots:

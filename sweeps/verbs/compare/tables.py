@@ -100,7 +100,7 @@ def _metrics_table(
 
 
 def _add_section(table: Table, comparison: Compared, are_studies: bool, names_sets: bool) -> None:
-    """The lines of one row. Its name stands in the first."""
+    """The lines of one row. The first has its name."""
     last = comparison.metrics[-1]
     row = escape(comparison.sides[0].row)
     for metric in comparison.metrics:

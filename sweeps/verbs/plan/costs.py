@@ -146,7 +146,7 @@ def _time_line(estimate: "Estimate", overrides: Sequence[str]) -> str:
     trials = "1 trial" if count == 1 else f"{count} trials"
     line = f"{sum_text}, {time(wall_seconds)} on {machine}, {trials} at a time"
     if wall_seconds < SHORT:
-        line += f", and some {SWEEP_SECONDS} s for the sweep itself"
+        line += f", plus about {SWEEP_SECONDS} s for the sweep itself"
     return f"{line}."
 
 
@@ -173,7 +173,7 @@ def _sources(estimate: "Estimate") -> str:
     if any(prediction.interpolated for prediction in predictions):
         notes.append(f"{NEAR} is interpolated between rows")
     if any(prediction.scoring_seconds is None for prediction in predictions):
-        notes.append("scoring is unknown and left out")
+        notes.append("scoring is unknown and not included")
     return "; ".join(notes) + "."
 
 

@@ -203,5 +203,5 @@ def _no_trial(folder: TrialFolder) -> Problem:
             "TRIAL", f"{path} is a study", f"must be one of its trials, such as {example}"
         )
     if state == "missing" and path.is_dir():
-        return Problem("TRIAL", f"{path} holds no trial", TRIAL_KINDS)
+        return Problem("TRIAL", f"{path} has no trial", TRIAL_KINDS)
     return unfinished("TRIAL", path.name, [state], path.parent)

@@ -140,4 +140,4 @@ def _allowed_keys(verb: str, scoring_keys: Iterable[str]) -> str:
     """The overrides that the verb takes."""
     keys = ", ".join(scoring_keys)
     and_keys = f"{keys}; and " if keys else ""
-    return f"`allelse {verb}` takes {and_keys}what names a study, such as scale="
+    return f"`allelse {verb}` takes {and_keys}settings that name a study, such as scale="

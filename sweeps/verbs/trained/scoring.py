@@ -152,6 +152,6 @@ def _config_for(trained: TrainedTrial, task: Task[Any]) -> dict[str, Any]:
     new_keys = [key for key in values if key not in keys]
     typed_keys = [key for key in new_keys if values[key] != own_values[key]]
     if typed_keys:
-        fault = f"is not known to the code that trained {trained.name}"
+        fault = f"is not a setting of the code that trained {trained.name}"
         raise RefusedError(Problem(key, fault, "leave it out") for key in typed_keys)
     return nested({key: value for key, value in values.items() if key in keys})

@@ -88,7 +88,7 @@ class TrainedTrial:
 
     def _changed_data(self, prepared: Path) -> Problem:
         """The refusal of data that has changed since the trial was trained."""
-        fault = f"{self.name} was trained on other data than its settings name now"
+        fault = f"{self.name} was trained on different data than its settings name now"
         folder = prepared.relative_to(self.data_folder)
         return Problem("paths.data", fault, f"must hold {folder}, its prepared data")
 
@@ -173,7 +173,7 @@ class TrainedTrial:
                 yield from checkpoints.states(steps or [self.step])
             except MissingStepError as missing:
                 fault = f"lacks a state: {missing}"
-                allowed = "must be of steps whose checkpoints were kept"
+                allowed = "must be steps with a checkpoint"
                 raise RefusedError([Problem(self.name, fault, allowed)]) from None
 
     def evaluated(

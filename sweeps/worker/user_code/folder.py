@@ -1,8 +1,8 @@
 """The folder of a study's code as trials use it: Python files as recorded, and links to all else of
 today's folders.
 
-Processes of trials run in there (``imports``). What a task writes beside its files stays
-there: nothing in the user's folder is replaced or removed.
+Trial processes run there (``imports``). What a task writes next to its files stays there: nothing
+in the user's folder is replaced or removed.
 """
 
 import atexit
@@ -39,7 +39,7 @@ NOT_LINKED = ("__pycache__", ".git")
 """A link to the second would make git take the folder for the user's."""
 WORD = re.compile(r"[\w.-]+")
 SETTINGS = (".yaml", ".yml", ".toml", ".json", ".cfg", ".ini", ".sh")
-"""Files that may name modules and folders, besides Python's."""
+"""Files that may name modules and folders, in addition to Python files."""
 LARGEST = 1 << 16  # bytes of such a file; longer ones hold data
 
 
@@ -59,7 +59,7 @@ class CodeFolder:
 
     @property
     def task(self) -> Path:
-        """The folder that stands for the task's."""
+        """The folder that replaces the task's."""
         return self.folders[""]
 
     def link(self, linked: dict[Path, int] | None = None) -> None:
@@ -134,7 +134,7 @@ class CodeFolder:
 
     @cached_property
     def _words(self) -> set[str]:
-        """All words of the code, and of the settings beside it."""
+        """All words in the code and in the settings next to it."""
         texts = [content.decode("utf-8", "replace") for content in self.code.files.values()]
         texts += settings_texts(Path(self.code.roots[""]))
         return {word for text in texts for word in WORD.findall(text)}

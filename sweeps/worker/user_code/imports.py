@@ -29,7 +29,7 @@ PYTHON = {
     os.path.realpath(folder)
     for folder in (sys.prefix, sys.base_prefix, *map(sysconfig.get_path, ("stdlib", "platstdlib")))
 }
-"""Folders of Python itself, which may lie below the user's."""
+"""Folders of Python itself, which may be inside the user's."""
 MAPS = ("__editable__", "_editable_impl_")
 """How the names of modules begin that find editable installs."""
 SEARCHED = "PYTHONPATH"
@@ -38,17 +38,17 @@ environment: dict[str, str | None] = {}
 _PLACES: set[str] = set()
 """All folders of code in which this process has run."""
 _USERS: dict[str, str] = {}
-"""The user's folder by the study's folder that stands for it."""
+"""The user's folder, by the study's folder that replaces it."""
 
 
 @dataclass(frozen=True, eq=False)
 class Imports:
-    """Maps the user's folders to the folders in the study that stand for them."""
+    """Maps the user's folders to the folders in the study that replace them."""
 
     folder: CodeFolder
 
     def moved(self, folder: str) -> str | None:
-        """The folder in the study that stands for this one of the user's; None if there is none."""
+        """The folder in the study that replaces this user folder; None if there is none."""
         real = Path(os.path.realpath(folder or os.curdir))
         for name, root in self.folder.code.roots.items():
             above = Path(os.path.realpath(root))
@@ -64,7 +64,7 @@ class Imports:
             folders.append(self.moved(folder) or folder)
             if os.path.realpath(folder) == str(
                 ROOT
-            ):  # of allelse itself, if a task lies in its checkout
+            ):  # of allelse itself, if a task is in its checkout
                 folders.append(folder)
         return list(dict.fromkeys(folders))
 
@@ -125,7 +125,7 @@ class Imports:
 
 
 def enter_code(code: Code | None, study: Path, lasting: bool = True) -> Path | None:
-    """Make this process run with this version of the code. Returns the folder that stands for the
+    """Make this process run with this version of the code. Returns the folder that replaces the
     task's.
 
     Forgets the user's modules that were imported from elsewhere, since a process may have run

@@ -108,7 +108,7 @@ def test_a_parameter_named_seed_gets_the_trials_seed(folder: Path) -> None:
     [
         ("width", "parameter width has no default, which would be its value in base"),
         ("width=None", "parameter width has no type; write one, such as width: int = 1"),
-        ("**rest", "parameter rest stands for any number of keys"),
+        ("**rest", "parameter rest takes any number of keys"),
     ],
 )
 def test_a_parameter_that_is_no_key_is_refused(folder: Path, parameters: str, reason: str) -> None:
@@ -158,4 +158,4 @@ def test_a_score_without_a_metric_fails_the_trial_by_its_name(folder: Path) -> N
     text = SPIRAL.replace("return 1 / width + trial.seed", 'return {"acuracy": 1}')
     (folder / "spiral.py").write_text(text)
     said = typed(folder, "train", "tracking=off").output
-    assert "acuracy is no metric of the task, which has accuracy" in " ".join(said.split())
+    assert "acuracy is not a metric of the task, which has accuracy" in " ".join(said.split())

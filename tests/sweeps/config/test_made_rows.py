@@ -110,11 +110,13 @@ def test_a_file_of_the_group_sweep_may_hold_lists(tmp_path: Path) -> None:
 def test_base_s_own_value_is_left_out_with_a_notice(tmp_path: Path) -> None:
     found = compose_sweep(["sweep.vary={model.n_heads: [8, 16]}"], tmp_path)
     assert [row.name for row in found.rows] == ["base", "n_heads_16"]
-    assert found.notes == ["sweep.vary makes no row of model.n_heads 8: that is base."]
+    assert found.notes == ["sweep.vary makes no row for model.n_heads 8: base has it already."]
     entries = "sweep.vary=[{model.d_k: 64, model.d_v: 64}, {model.d_k: 32, model.d_v: 64}]"
     found = compose_sweep([entries], tmp_path)
     assert [row.name for row in found.rows] == ["base", "d_k_32"]
-    assert found.notes == ["sweep.vary makes no row of model.d_k 64, model.d_v 64: that is base."]
+    assert found.notes == [
+        "sweep.vary makes no row for model.d_k 64, model.d_v 64: base has it already."
+    ]
 
 
 def test_values_are_those_of_the_paper_s_size(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from allelse_in_folder import ALLELSE, Done, allelse, contents
+from served_commands import run_command
 
 TASK = """
 import os
@@ -121,8 +122,7 @@ def must(done: Done) -> Done:
 
 def train(folder: Path, row: str) -> dict[str, Any]:
     """Train one trial in a process of its own. Returns its result."""
-    command = [str(ALLELSE), "train", *TOY, f"row={row}", "--add"]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=300)
+    must(run_command([str(ALLELSE), "train", *TOY, f"row={row}", "--add"], folder))
     result: dict[str, Any] = json.loads((folder / f"runs/toy/{row}-s1/result.json").read_text())
     return result
 

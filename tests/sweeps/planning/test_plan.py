@@ -213,7 +213,7 @@ def test_a_margin_is_stated_before_results_and_recorded(tmp_path: Path) -> None:
         ),
         (
             "sweep.margin={blue:1,ppl:0}",
-            ['names "blue", which is no metric of the table', "has 0 for ppl"],
+            ['names "blue", which is not a metric in the table', "has 0 for ppl"],
         ),
     ):
         with pytest.raises(RefusedError) as raised:

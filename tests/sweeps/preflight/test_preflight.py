@@ -77,7 +77,7 @@ REFUSED = [
         )
     ),
     ("tracking.uri=sqlite:///{here}/gone/x.db", "which does not exist create that folder"),
-    ("tracking.uri=sqlite:////proc/x.db", "in which none can be written"),
+    ("tracking.uri=sqlite:////proc/x.db", "which can't be written to"),
     ("tracking.uri=sqlite:///{here}/folder", "has a folder at"),
     ("tracking.uri=sqlite:///{here}/file", "is not an SQLite database"),
     ("tracking.uri=mysql://user:word@host/db", "No module named 'MySQLdb'"),
@@ -174,7 +174,7 @@ def test_a_ray_that_a_sweep_cannot_start_is_refused(
     for verb in (("plan", "--check"), ("sweep",)):
         said = refusal(here, *verb, BASE, *words)
         assert "cluster.address (command line) is null, but a Ray job can't start" in said
-        assert "type cluster.address=auto, which takes this cluster" in said
+        assert "type cluster.address=auto, which uses this cluster" in said
         assert re.search(
             r"Ray's dashboard lacks packages here: .*grpc.* type `pip install \"allelse\[dash", said
         )
@@ -416,14 +416,14 @@ FAR = "x" * 60
 @pytest.mark.parametrize(
     ("variable", "folder", "reason"),
     [
-        ("TMPDIR", f"/tmp/{FAR}", "TMPDIR is /tmp/{FAR}, in which the path of Ray's socket has"),
+        ("TMPDIR", f"/tmp/{FAR}", "TMPDIR is /tmp/{FAR}, where the path of Ray's socket has"),
         (
             "RAY_TMPDIR",
             f"/tmp/{FAR}",
-            "RAY_TMPDIR is /tmp/{FAR}, in which the path of Ray's socket has",
+            "RAY_TMPDIR is /tmp/{FAR}, where the path of Ray's socket has",
         ),
-        ("RAY_TMPDIR", "/proc", "RAY_TMPDIR is /proc, in which Ray cannot write"),
-        ("TMPDIR", "/dev/null", "TMPDIR is /dev/null, in which Ray cannot write"),
+        ("RAY_TMPDIR", "/proc", "RAY_TMPDIR is /proc, but Ray can't write to it"),
+        ("TMPDIR", "/dev/null", "TMPDIR is /dev/null, but Ray can't write to it"),
     ],
 )
 @pytest.mark.parametrize("verb", [["plan", "--check"], ["sweep"]])

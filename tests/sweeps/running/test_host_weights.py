@@ -48,7 +48,6 @@ def folder(tmp_path: Path, database: Path, monkeypatch: pytest.MonkeyPatch) -> P
     shutil.copy(database, tmp_path / "runs")
     (tmp_path / "luck").write_text("0")
     (tmp_path / "scored.py").write_text(SOURCE.replace(TRAINS, LUCKY), "utf-8")
-    monkeypatch.setenv("SCORED_FOLDER", str(tmp_path))
     monkeypatch.setenv("COLUMNS", "200")
     return tmp_path
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from sacrebleu.dataset import DATASETS
+from served_commands import AS_MODULE, run_command
 from studies import lines
 
 from examples import copied
@@ -231,7 +232,6 @@ SIZES = [
     ),
     *("data.vocab_size=300", "decode.average_every=20", "sweep.rows=[base,a_heads_1]"),
 ]
-ALLELSE = (sys.executable, "-P", "-m", "sweeps.cli")
 
 
 def page_commands() -> list[str]:
@@ -304,9 +304,7 @@ def test_the_commands_of_the_page_lead_to_the_table(
     assert script(place, *shlex.split(text)[2:], "--url", url).returncode == 0
     printed = {}
     for line in (plan, sweep, table):
-        done = subprocess.run(
-            [*ALLELSE, *smaller(line)], cwd=place, capture_output=True, text=True, check=False
-        )
+        done = run_command([*AS_MODULE, *smaller(line)], place)
         assert done.returncode == 0, done.stderr
         printed[shlex.split(line)[1]] = " ".join(done.stdout.split())
     assert "Locked 3 trials of 2 rows; ppl, bleu_paper on dev: " in printed["plan"]

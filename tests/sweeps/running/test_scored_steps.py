@@ -30,6 +30,7 @@ NO_KEY = {STEPS: "steps=lambda config: 5", KEEP: "steps=()"}
 DIES = """        if step == 4 and (HERE / "dies").exists():
             trial.checkpoint(step, total)
             list(trial.states([4]))  # waits until it is written
+            import os
             os.kill(os.getpid(), 9)
 """
 NO_END = {
@@ -49,7 +50,7 @@ def edited(changes: dict[str, str]) -> str:
 
 def run(folder: Path, *words: str) -> tuple[int, str]:
     """The exit code, and the output on one line."""
-    environment = os.environ | {"SCORED_FOLDER": str(folder), "COLUMNS": "300"}
+    environment = os.environ | {"COLUMNS": "300"}
     done = allelse(*words, cwd=folder, env=environment)
     return done.returncode, " ".join((done.stdout + done.stderr).split())
 
@@ -114,7 +115,7 @@ def test_work_that_could_not_be_kept_from_training_is_refused_before_it_starts(
 ) -> None:
     folder = with_base(tmp_path, ENDS_EARLY | NO_KEY)
     reason = (
-        "base-s1, whose training ended at step 3 of 5; no key of the task is its number of steps"
+        "base-s1, whose training ended at step 3 of 5; the task has no key for its number of steps"
     )
     for verb in VERBS:
         assert f"scores the weights of {reason}" in refused(folder, verb, "base,greedy")
@@ -131,7 +132,7 @@ def test_every_verb_refuses_steps_that_were_not_kept(whole: Path) -> None:
             "mean-s1 (conf/task/scored/row/mean.yaml) would be scored over the steps 3, "
             "4 of base-s1" in said
         )
-        assert "which were not kept must be steps with a checkpoint: 5" in said
+        assert "which have no checkpoint must be steps with a checkpoint: 5" in said
 
 
 def test_steps_that_an_interrupted_host_has_passed_are_refused(tmp_path: Path) -> None:

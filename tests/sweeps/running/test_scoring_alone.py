@@ -16,11 +16,10 @@ SAVES = (
 
 
 @pytest.fixture
-def folder(tmp_path: Path, database: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, database: Path) -> Path:
     write_scored(tmp_path)
     (tmp_path / "runs").mkdir()
     shutil.copy(database, tmp_path / "runs")
-    monkeypatch.setenv("SCORED_FOLDER", str(tmp_path))
     return tmp_path
 
 
@@ -64,4 +63,4 @@ def test_work_that_trains_on_is_stopped(folder: Path) -> None:
     done = typed(folder, "train", *STUDY, "row=greedy", "--add", "--changed-code")
     assert done.exit_code == 1
     said = " ".join(done.output.split())
-    assert "work went on to step 6, but this trial only scores the weights of base-s1" in said
+    assert "work continued to step 6, but this trial only scores the weights of base-s1" in said

@@ -88,7 +88,7 @@ def test_who_holds_a_trial_is_named_also_while_it_is_silent(folder: Path, ago: f
         message = refusal(folder, "drop", "big", "--yes")
     assert "big-s1 is being run by pid 42 on node7 since " in message
     assert "(1 h 00 min ago): allelse sweep" in message
-    assert "`allelse stop sweep.name=synthetic-tiny` stops all that its process runs" in message
+    assert "`allelse stop sweep.name=synthetic-tiny` stops everything its process runs" in message
 
 
 def test_a_process_that_was_asked_to_stop_begins_nothing_more(folder: Path) -> None:

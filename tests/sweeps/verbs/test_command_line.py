@@ -47,7 +47,7 @@ def test_a_missing_study_is_refused_with_a_list_of_studies(
 
 
 def test_without_any_study_the_refusal_names_the_command_that_makes_one(tmp_path: Path) -> None:
-    assert "`allelse sweep` begins one here" in refusal(tmp_path, "table")
+    assert "`allelse sweep` starts one here" in refusal(tmp_path, "table")
     assert f"paths.runs is {tmp_path}/runs, which has no mlflow.db" in refusal(tmp_path, "ui")
     assert contents(tmp_path) == []
 

@@ -165,7 +165,7 @@ def test_a_task_without_texts_names_samples_by_their_place(tmp_path: Path) -> No
     text = printed(tmp_path, "compare", "base", "deep", "sweep.name=reading")
     for words in (
         "chance over samples",
-        "trials keep no counts of memory",
+        "trials have no counts for memory",
         "The 10 samples that differ most",
         "by its place in the set",
     ):

@@ -62,9 +62,13 @@ NOISY = """    print("größe Δ", flush=True)
 
 
 @pytest.mark.parametrize(
-    "verb", ["train", pytest.param("sweep", marks=[pytest.mark.ray, pytest.mark.slow])]
+    ("verb", "encoding"),
+    [
+        ("train", "ascii"),
+        ("train", "latin-1"),
+        pytest.param("sweep", "ascii", marks=[pytest.mark.ray, pytest.mark.slow]),
+    ],
 )
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_a_letter_that_the_output_lacks_ends_no_trial(
     workplace: Path, verb: str, encoding: str
 ) -> None:

@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from served_commands import run_command
 from small_task import write_task
 from studies import allelse, command
 
@@ -19,9 +20,7 @@ def write(folder: Path, call: str) -> None:
 def typed_into(folder: Path, keys: str) -> subprocess.CompletedProcess[str]:
     """`allelse train`, with these lines typed into the debugger."""
     words = command("train", "task=small", "row=base", NAME)
-    return subprocess.run(
-        words, cwd=folder, input=keys, capture_output=True, text=True, timeout=300, check=False
-    )
+    return run_command(words, folder, types=keys)
 
 
 @pytest.mark.parametrize("call", ["breakpoint()", "__import__('pdb').set_trace()"])

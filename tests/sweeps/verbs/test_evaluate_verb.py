@@ -240,4 +240,4 @@ def test_a_plan_says_what_is_odd_about_its_text(trained: Path) -> None:
     said = " ".join(
         printed(trained, "plan", "sweep.name=odd", "data=files", *files, *languages).split()
     )
-    assert "target text that is the source text: train, dev, test" in said
+    assert "targets identical to their sources: train, dev, test" in said

@@ -80,9 +80,7 @@ def test_everything_wrong_with_the_places_is_refused_before_anything_is_read(
         "file/page.html?" in said
     )
     for option in ("--output", "--figures"):
-        assert (
-            f"{option} lies in {tmp_path}/file must lie in a folder that can be written to" in said
-        )
+        assert f"{option} is in {tmp_path}/file must be in a writable folder" in said
     assert said.endswith("Nothing was written.")
     assert contents(tmp_path) == ["file"]
 

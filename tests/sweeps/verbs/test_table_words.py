@@ -78,7 +78,7 @@ def test_a_recorded_study_may_have_a_metric_whose_name_was_taken_since(tmp_path:
     mfu = Metric("mfu", set="test")
     made_study(tmp_path, {"base": {1: {"mfu": 0.5}}, "row": {1: {"mfu": 0.75}}}, (mfu,))
     assert [row["mfu"] for row in rows(tmp_path).values()] == [0.5, 0.75]
-    assert Card("toy", 1, (mfu,)).faults() == ["mfu stands for two things in tables and files"]
+    assert Card("toy", 1, (mfu,)).faults() == ["mfu has two meanings in tables and files"]
 
 
 def test_subscripts_are_math_and_names_of_rows_are_not(tmp_path: Path) -> None:

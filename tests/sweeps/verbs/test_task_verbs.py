@@ -144,7 +144,7 @@ def test_scores_are_kept_and_other_settings_apart(folder: Path) -> None:
     [
         (
             ["rescore", "base-s1", "--steps", "3,4"],
-            "no whole checkpoint of step 3; of other steps: 2, 4",
+            "no complete checkpoint of step 3; other steps: 2, 4",
         ),
         (
             ["rescore", "base-s1", "train.rate=1"],
@@ -152,7 +152,7 @@ def test_scores_are_kept_and_other_settings_apart(folder: Path) -> None:
         ),
         (
             ["rescore", "base-s1", "train.rate=1"],
-            "`allelse rescore` takes train.cut; and what names a study",
+            "`allelse rescore` takes train.cut; and settings that name a study",
         ),
         (["rescore", "bse-s1"], "did you mean base-s1?"),
         (["reveal", "base-s1", "base-s2"], "must name one trial or folder"),

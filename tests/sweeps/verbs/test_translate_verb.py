@@ -168,7 +168,7 @@ def test_each_typed_line_is_translated_at_once_and_a_person_may_interrupt(traine
         (["--average", "9"], "decode.average_checkpoints is 9 must be at most"),
         (
             ["--average", "2", "decode.average_every=150"],
-            "no whole checkpoint of step 150; of other steps: 100, 200,",
+            "no complete checkpoint of step 150; other steps: 100, 200,",
         ),
         (
             ["--average", "2", "decode.average_checkpoints=3"],

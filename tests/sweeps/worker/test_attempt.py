@@ -174,7 +174,7 @@ def test_a_resumed_attempt_that_trains_its_saved_step_again_fails(tmp_path: Path
         tmp_path,
         "trial.report(2, {})\ntrial.checkpoint(2, 2)\ntrial.evaluated('dev', {'score': 1})",
     )
-    with pytest.raises(TypeError, match=r"must go on after trial\.saved\.step"):
+    with pytest.raises(TypeError, match=r"must continue after trial\.saved\.step"):
         events_of(tmp_path, "trial.report(trial.saved.step, {})", attempt=2)
 
 
@@ -241,7 +241,7 @@ WRONG = [
     (
         'trial.evaluated("dev", {"score": 1}, {"result.json": "x"})',
         TypeError,
-        "must lie in a folder of its own",
+        "must be in a folder, such as",
     ),
     (
         'trial.evaluated("dev", {"score": 1}, {"a/" + 300 * "x": ""})',

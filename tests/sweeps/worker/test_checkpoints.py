@@ -234,7 +234,7 @@ def test_a_missing_step_is_named_with_those_that_are_there(opened: Opened) -> No
     save(store, 10, 20)
     assert [each.step for each in store.states([20, 10])] == [20, 10]
     with pytest.raises(
-        MissingStepError, match="no whole checkpoint of step 15; of other steps: 10, 20"
+        MissingStepError, match="no complete checkpoint of step 15; other steps: 10, 20"
     ):
         list(store.states([10, 15]))
 

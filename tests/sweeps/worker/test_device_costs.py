@@ -4,13 +4,13 @@ the report."""
 import csv
 import io
 import json
-import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from allelse_in_folder import ALLELSE, allelse
+from served_commands import run_command
 
 from sweeps.worker.pace import CpuTime, TrainingTime
 
@@ -53,7 +53,7 @@ def trained(folder: Path, *words: str, imports: str = "pass") -> dict[str, Any]:
     base.parent.mkdir(parents=True)
     base.write_text("train: {steps: 3}\n")
     command = [str(ALLELSE), "train", *STUDY, "row=base", *words]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=300)
+    run_command(command, folder).check_returncode()
     result: dict[str, Any] = json.loads((folder / "runs/toy/base-s1/result.json").read_text())
     return result
 

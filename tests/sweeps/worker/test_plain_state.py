@@ -244,7 +244,7 @@ def test_what_cannot_come_back_is_refused_by_name(state: Any, words: str, tmp_pa
 def test_a_state_that_holds_itself_is_refused(tmp_path: Path) -> None:
     state: list[Any] = []
     state.append(state)
-    with pytest.raises(StateError, match="more than 100 containers within each other"):
+    with pytest.raises(StateError, match="more than 100 nested containers"):
         returned(state, tmp_path)
 
 

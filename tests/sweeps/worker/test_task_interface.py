@@ -71,7 +71,7 @@ def test_named_steps_are_averaged_and_scored_again_without_training(alone: Path)
     assert lines(alone / "journal.jsonl") == journal, "nothing is trained again"
     assert result(alone)["scores"]["test"]["mse"] != before["scores"]["test"]["mse"]
     refused = refusal(folder, *ALONE, "score.average=2", "score.spacing=15")
-    assert "base-s1 would be scored over the steps 45, which were not kept" in refused
+    assert "base-s1 would be scored over the steps 45, which have no checkpoint" in refused
     assert "Nothing was started." in refused
 
 

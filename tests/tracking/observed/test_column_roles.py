@@ -73,9 +73,7 @@ def test_a_name_that_runs_share_makes_rows_if_no_setting_varies(tmp_path: Path) 
 def test_a_base_whose_group_holds_runs_with_another_name_is_refused(tmp_path: Path) -> None:
     slow = "baseline,1,0.2,0.611\nbaseline,2,0.2,0.622\nours,1,0.2,0.633\nours,2,0.2,0.644\n"
     (tmp_path / "runs.csv").write_text(NAMED + slow)
-    reason = (
-        "--base is name=baseline, but its group also holds runs with name=ours … use --row name"
-    )
+    reason = "--base is name=baseline, but its group also has runs with name=ours … use --row name"
     refused_for(tmp_path, [reason], "import", "runs.csv", "--base", "name=baseline")
     unlike = NAMED.replace("ours,2,0.1", "ours,2,0.2")
     (tmp_path / "runs.csv").write_text(unlike)
@@ -199,7 +197,7 @@ def test_scores_that_are_text_are_named_as_the_cause(tmp_path: Path) -> None:
     lines = [f"{lr},{seed},9{lr} +- 0.{seed}" for lr in (1, 2) for seed in (1, 2)]
     for number in (1, 2):
         (tmp_path / "runs.csv").write_text("\n".join(["lr,seed,accuracy", *lines * number]))
-        reason = '--metric is missing: accuracy holds text such as "91 +- 0.1"'
+        reason = '--metric is missing: accuracy has text such as "91 +- 0.1"'
         refused_for(tmp_path, [reason], "import", "runs.csv")
 
 

@@ -92,17 +92,17 @@ def test_every_wrong_name_is_refused_at_once(folder: Path) -> None:
     refused_for(
         folder,
         [
-            '--seed names "sed", which is no column … did you mean seed',
-            '--metric names "blue", which is no column … did you mean bleu',
-            "--metric is h, and its name does not tell … h:up",
+            '--seed names "sed", which is not a column … did you mean seed',
+            '--metric names "blue", which is not a column … did you mean bleu',
+            "--metric is h, and its name doesn't say … h:up",
         ],
         *("import", "runs.csv", "--seed", "sed", "--metric", "blue:up", "--metric", "h"),
     )
     assert not (folder / "runs").exists()
     for reason, *words in (
-        ("--base is lr=7, which no finished run has … 0.1, 0.01", "--base", "lr=7"),
-        ('--base names "rate", which is no column', "--base", "rate=7"),
-        ("--experiment is for a source that begins with mlflow:", "--experiment", "x"),
+        ("--base is lr=7, but no finished run has it … 0.1, 0.01", "--base", "lr=7"),
+        ('--base names "rate", which is not a column', "--base", "rate=7"),
+        ("--experiment is for sources that start with mlflow:", "--experiment", "x"),
     ):
         refused_for(folder, [reason], "import", "runs.csv", *words)
     refused_for(folder, ["SOURCE is gone.csv, which does not exist"], "import", "gone.csv")
@@ -119,7 +119,7 @@ def test_every_wrong_name_is_refused_at_once(folder: Path) -> None:
         ("a,b\n", "has no run"),
         ("a,a\n1,2\n", "has two columns named a"),
         ("a,b\n1,2,3\n", "has 3 cells, but the head has 2"),
-        ("lr,note\n1,2\n", "--metric is missing, and no column is called like a score"),
+        ("lr,note\n1,2\n", "--metric is missing, and no column has the name of a score"),
     ],
 )
 def test_files_that_hold_no_runs_are_refused(text: str, fault: str, folder: Path) -> None:

@@ -62,5 +62,5 @@ def test_a_fault_is_in_json_and_in_the_report(plant: object, tmp_path: Path) -> 
     assert not names or any({*names} & {*doubt["runs"]} for doubt in fitting)
     printed(tmp_path, "report", "sweep.name=mine", "--no-figures")
     page = (tmp_path / "runs" / "mine" / "report.html").read_text()
-    assert "What cannot be defended" in page
+    assert "Doubts about these runs" in page
     assert all(name in page for doubt in fitting for name in doubt["runs"][:1])

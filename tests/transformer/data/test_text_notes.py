@@ -29,7 +29,7 @@ def test_nothing_is_said_of_text_without_oddities(tmp_path: Path) -> None:
 def test_only_whole_pairs_count_as_standing_in_train_each_time(tmp_path: Path) -> None:
     dev = (["a dog", "a dog", "a dog", "a man"], ["ein Hund", "ein Hund", "eine Katze", "ein Mann"])
     test = (["a cat", "a tree"], ["eine Katze", "ein Baum"])
-    expected = "pairs that also stand in train: 2 of 4 in dev, 1 of 2 in test"
+    expected = "pairs that are also in train: 2 of 4 in dev, 1 of 2 in test"
     assert noted(tmp_path, CLEAN, dev=dev, test=test) == expected
 
 
@@ -44,7 +44,7 @@ def test_blank_pairs_are_counted_in_every_set(tmp_path: Path) -> None:
 def test_a_target_that_is_the_source_is_named(tmp_path: Path) -> None:
     nearly = ([*CLEAN[0], "x"], [*CLEAN[0], "y"])
     assert noted(tmp_path, nearly) is None
-    expected = "target text that is the source text: train, test"
+    expected = "targets identical to their sources: train, test"
     assert noted(tmp_path, (CLEAN[0], CLEAN[0]), test=(OTHER[0], OTHER[0])) == expected
 
 

@@ -1,0 +1,215 @@
+"""Reads ``conf/task/NAME.yaml``, and refuses all its faults at once, each with its line."""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from sweeps.command_task.definition import (
+    BOOLEANS,
+    FIELDS,
+    Definition,
+    UnfitError,
+    WrittenMetric,
+)
+from sweeps.command_task.template import KEYS, RESUME, TRIAL_NAMES, placeholders
+from sweeps.problems import UNKNOWN_KEY, Problem, RefusedError, nearest
+from tracking.card import Metric
+
+FLOAT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+")
+ENV = "env."
+METRIC_FIELDS = ("better", "set", "point", "source", "label", "unit", "decimals", "tabled")
+DIRECTIONS = ("up", "down")
+NEEDED = {
+    "command": "write the command, such as [python, train.py, --lr, '{args.lr}']",
+    "metrics": "name one, such as accuracy: up; `allelse probe` lists what a command writes",
+}
+"""The keys that a file must have, and what to write there."""
+
+
+class Loader(yaml.SafeLoader):
+    """YAML as Hydra's files are read: ``1e-3`` is a number."""
+
+
+Loader.add_implicit_resolver("tag:yaml.org,2002:float", FLOAT, list("-+0123456789."))
+
+
+def read_definition(name: str, path: Path, file: str) -> Definition:
+    """The command that the file defines. ``file`` is its path for messages. Raises RefusedError."""
+    try:
+        root = yaml.compose(path.read_text("utf-8-sig"), Loader=Loader)
+        if not isinstance(root, yaml.MappingNode):
+            raise ValueError("it holds no keys")
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f"{file}:{mark.line + 1}" if mark else file
+        reason = getattr(error, "problem", None) or str(error).splitlines()[0]
+        fault = f"cannot be read: {reason}"
+        raise RefusedError([Problem(name, fault, "must be YAML in UTF-8", place=place)]) from None
+    return Reading(name, file, root).definition()
+
+
+class Reading:
+    """One file: its values, the line of each key, and the problems so far."""
+
+    def __init__(self, name: str, file: str, root: yaml.MappingNode) -> None:
+        self.name = name
+        self.file = file
+        self.problems: list[Problem] = []
+        self.lines = dict(_lines(root))
+        self._note_repeated(root)
+        self._booleans = dict(_booleans(root))
+        content = Loader("").construct_document(root)
+        self._values = {str(key): value for key, value in content.items()}
+
+    def definition(self) -> Definition:
+        """The definition. Raises RefusedError with every problem."""
+        for key in self._values.keys() - FIELDS.keys():
+            self.refuse(key, UNKNOWN_KEY, f"keys are {', '.join(FIELDS)}", nearest(key, FIELDS))
+        for key, advice in NEEDED.items():
+            if not self._values.get(key):
+                self.refuse(key, "is missing", advice)
+        fields = {key: self._checked(key) for key in FIELDS if self._values.get(key) is not None}
+        metrics = fields.pop("metrics", None) or {}
+        if self.problems:
+            fields = {key: value for key, value in fields.items() if value is not None}
+        definition = Definition(
+            name=self.name,
+            file=self.file,
+            words=fields.pop("command", ()),
+            metrics=tuple(self._metrics(metrics)),
+            lines=self.lines,
+            booleans=self._booleans,
+            **fields,
+        )
+        if not self._is_refused("args"):
+            self.problems += _placeholder_problems(definition)
+        self.problems += _name_problems(definition)
+        if self.problems:
+            raise RefusedError(sorted(self.problems, key=self._line_of))
+        return definition
+
+    def refuse(self, key: str, fault: str, allowed: str, similar: str | None = None) -> None:
+        place = f"{self.file}:{self.lines.get(key, 1)}"
+        self.problems.append(Problem(key, fault, allowed, similar, place))
+
+    def _is_refused(self, key: str) -> bool:
+        return any(problem.key == key for problem in self.problems)
+
+    def _line_of(self, problem: Problem) -> int:
+        return int(str(problem.place).rpartition(":")[2])
+
+    def _checked(self, key: str) -> Any:
+        """The value of a key; None if it is refused."""
+        value = self._values[key]
+        try:
+            return FIELDS[key](value)
+        except UnfitError as error:
+            self.refuse(key, f"is {value!r:.60}", str(error))
+            return None
+
+    def _metrics(self, entries: Mapping[str, Any]) -> Iterator[WrittenMetric]:
+        """The metrics. ``accuracy: up`` is short for ``accuracy: {better: up}``."""
+        for name, value in entries.items():
+            key = f"metrics.{name}"
+            fields = {"better": value} if isinstance(value, str) else value
+            if not isinstance(fields, dict):
+                self.refuse(key, f"is {value!r:.40}", "must be up, down or a group of keys")
+                continue
+            better = fields.get("better")
+            if better not in DIRECTIONS:
+                fault = "has no direction" if better is None else f'is better "{better}"'
+                self.refuse(key, fault, "write better: up or better: down")
+                continue
+            yield from self._metric(name, key, dict(fields))
+
+    def _metric(self, name: str, key: str, fields: dict[str, Any]) -> Iterator[WrittenMetric]:
+        for unknown in fields.keys() - set(METRIC_FIELDS):
+            allowed = f"keys of a metric are {', '.join(METRIC_FIELDS)}"
+            similar = nearest(unknown, METRIC_FIELDS)
+            self.refuse(f"{key}.{unknown}", UNKNOWN_KEY, allowed, similar)
+            del fields[unknown]
+        point = str(fields.pop("point", name))
+        source = fields.pop("source", None)
+        metric = Metric(name, **fields)
+        for fault in metric.faults():
+            self.refuse(key, fault, "change it")
+        yield WrittenMetric(metric, point, None if source is None else str(source))
+
+    def _note_repeated(self, root: yaml.MappingNode) -> None:
+        """Refuse keys that stand there twice: YAML would take the last one in silence."""
+        seen: set[str] = set()
+        for key, _ in _lines(root):
+            if key in seen:
+                self.refuse(key, "stands there twice", "remove one of them")
+            seen.add(key)
+
+
+def _lines(node: yaml.Node, around: str = "") -> Iterator[tuple[str, int]]:
+    """Each dotted key below the node, with its line."""
+    if isinstance(node, yaml.MappingNode):
+        for name, value in node.value:
+            key = f"{around}{name.value}"
+            yield key, name.start_mark.line + 1
+            yield from _lines(value, f"{key}.")
+
+
+def _booleans(root: yaml.MappingNode) -> Iterator[tuple[str, tuple[str, str]]]:
+    """How base spells true and false, by key."""
+    for group, keys in root.value:
+        if group.value == KEYS.rstrip(".") and isinstance(keys, yaml.MappingNode):
+            for name, value in keys.value:
+                pairs = [pair for pair in BOOLEANS if value.value in pair]
+                yield name.value, next(iter(pairs), BOOLEANS[0])
+
+
+def _placeholder_problems(definition: Definition) -> Iterator[Problem]:
+    """Placeholders that stand for nothing, and keys for which no placeholder stands."""
+    steps = definition.steps if isinstance(definition.steps, str) else ""
+    texts = {
+        "command": definition.words,
+        "steps": (steps,),
+        "data": definition.data,
+        **{f"{ENV}{name}": (text,) for name, text in definition.env.items()},
+    }
+    known = [*(f"{KEYS}{name}" for name in definition.args), *TRIAL_NAMES]
+    used: set[str] = set()
+    for key, parts in texts.items():
+        names = [name for part in parts for name in placeholders(part)]
+        used |= set(names)
+        for name in dict.fromkeys(names):
+            if name not in known:
+                yield _unknown_placeholder(definition, key, name, known)
+    for name in definition.args:
+        if f"{KEYS}{name}" not in used and definition.words:
+            similar = nearest(name, used)
+            allowed = f"write {{{KEYS}{name}}} into the command, or remove the key"
+            fault = "is used by no placeholder"
+            place = definition.place(f"{KEYS}{name}")
+            yield Problem(f"{KEYS}{name}", fault, allowed, similar, place)
+    if RESUME in used and definition.checkpoint is None:
+        allowed = "add checkpoint: a pattern below {out}, such as 'checkpoint-*'"
+        place = definition.place("command")
+        yield Problem(
+            "checkpoint", "is missing, but the command takes {resume}", allowed, None, place
+        )
+
+
+def _unknown_placeholder(definition: Definition, key: str, name: str, known: list[str]) -> Problem:
+    similar = nearest(name, known) or nearest(f"{KEYS}{name}", known)
+    fault = f"holds {{{name}}}, which stands for nothing"
+    allowed = f"known are {', '.join(f'{{{known_name}}}' for known_name in known)}"
+    place = definition.place(key)
+    return Problem(key, fault, allowed, similar and f"{{{similar}}}", place)
+
+
+def _name_problems(definition: Definition) -> Iterator[Problem]:
+    """Entries of ``observes`` that name neither a key nor a variable."""
+    known = [*definition.args, *(f"{ENV}{name}" for name in definition.env)]
+    for name in definition.observes:
+        if name.removeprefix(KEYS) not in known:
+            allowed = f"must name keys of args or env: {', '.join(known)}"
+            place = definition.place("observes")
+            yield Problem("observes", f"names {name}", allowed, nearest(name, known), place)

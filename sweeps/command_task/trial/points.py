@@ -1,0 +1,123 @@
+"""The points that a command writes, and the journal and scores that they become."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sweeps.command_task.definition import WrittenMetric
+from sweeps.task import Trial
+from tracking.written.point import WrittenPoint
+
+
+@dataclass
+class Recording:
+    """Passes points to the journal, and remembers the last value of each metric.
+
+    ``start`` is the step that the attempt goes on from, and ``step`` the last reported one.
+    ``counts``: points without a step count 1, 2, 3 by name; otherwise they belong to the last step.
+    ``planned``: points of this step, the last one, are held until ``release``, since training is
+    over for the platform once it is reported.
+    """
+
+    metrics: Sequence[WrittenMetric]
+    trial: Trial[Any]
+    start: int
+    counts: bool
+    planned: float = math.inf
+    step: int = 0
+    values: dict[str, float] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    numbers: Counter[str] = field(default_factory=Counter)
+    held: list[WrittenPoint] = field(default_factory=list)
+    has_late: bool = False
+
+    def __post_init__(self) -> None:
+        self.step = self.start
+
+    def remember(self, points: Iterable[WrittenPoint]) -> None:
+        """The last value of each metric among the points."""
+        for point in points:
+            self.names[point.name] = point.source
+            for written in self.metrics:
+                if is_of(written, point):
+                    self.values[written.metric.name] = point.value
+
+    def report(self, points: Sequence[WrittenPoint]) -> bool:
+        """Report them by step. Returns whether a later step was reported.
+
+        A step up to the start was reported before, and is not reported again.
+        """
+        self.remember(points)
+        by_step: dict[int, dict[str, float]] = {}
+        last = self.step
+        for point in points:
+            step = last = self._step(point, last)
+            if step >= self.planned:
+                self.held.append(replace(point, step=step))
+            elif step > self.start:
+                by_step.setdefault(step, {})[self._label(point)] = point.value
+        began = self.step
+        for step in sorted(by_step):
+            if step >= self.step:
+                self.trial.report(step, by_step[step])
+                self.step = step
+            else:
+                self._note_late(step)
+        return self.step > began
+
+    def release(self) -> None:
+        """Report what was held: the command has ended."""
+        self.planned = math.inf
+        self.report(self.held)
+
+    def report_values(self, step: int) -> None:
+        """Report the last values after this step, if nothing was reported so far."""
+        if self.step == 0 and self.values:
+            by_name = {written.metric.name: written.metric.set for written in self.metrics}
+            values = {f"{by_name[name]}/{name}": value for name, value in self.values.items()}
+            self.trial.report(step, values)
+            self.step = step
+
+    def scores(self) -> Mapping[str, dict[str, float]]:
+        """The last value of each metric, by set."""
+        by_set: dict[str, dict[str, float]] = {}
+        for written in self.metrics:
+            if written.metric.name in self.values:
+                value = self.values[written.metric.name]
+                by_set.setdefault(written.metric.set, {})[written.metric.name] = value
+        return by_set
+
+    def missing(self) -> list[WrittenMetric]:
+        """The metrics of the table that the command did not write."""
+        tabled = [written for written in self.metrics if written.metric.tabled]
+        return [written for written in tabled if written.metric.name not in self.values]
+
+    def _step(self, point: WrittenPoint, last: int) -> int:
+        """Its own step, or else the ``last`` one, or its number."""
+        if point.step is not None:
+            return point.step
+        if not self.counts:
+            return last
+        self.numbers[point.name] += 1
+        return max(last, self.numbers[point.name])
+
+    def _label(self, point: WrittenPoint) -> str:
+        """The name in the journal: a metric's is its set and name, as for any task."""
+        for written in self.metrics:
+            if is_of(written, point):
+                return f"{written.metric.set}/{written.metric.name}"
+        return point.name
+
+    def _note_late(self, step: int) -> None:
+        if not self.has_late:
+            self.has_late = True
+            text = f"points of step {step} came after step {self.step}: curves lack such points"
+            self.trial.notice(text)
+
+
+def is_of(written: WrittenMetric, point: WrittenPoint) -> bool:
+    """Whether the point gives a value of the metric."""
+    has_source = written.source is None or point.comes_from(written.source)
+    return written.point == point.name and has_source

@@ -1,0 +1,85 @@
+"""Writes ``conf/task/NAME.yaml`` for a command as it was typed."""
+
+import os
+from collections.abc import Iterator, Sequence
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from rich.markup import escape
+from rich.table import Table
+
+from sweeps.command_task.draft import STAYS, Draft, draft
+from sweeps.command_task.draft_text import text_of_draft
+from sweeps.command_task.lookup import FOLDER, NAME
+from sweeps.command_task.template import split
+from sweeps.config.tasks import ENTRY_POINTS, OURS, known_tasks
+from sweeps.console import OUT, next_command
+from sweeps.problems import Problem, RefusedError
+from tracking.shell import shell_line
+from tracking.uri import is_secret
+
+ADVICE = (
+    "`args` are the keys that rows change. Null leaves an argument out.",
+    "Name the metrics in that file; `allelse probe` lists what the command writes.",
+)
+
+
+def write_draft(name: str, typed: Sequence[str], here: Path) -> None:
+    """Write the file, and show what the words became. Raises RefusedError before it writes."""
+    words = list(split(typed[0])) if len(typed) == 1 else list(typed)
+    problems = [*_name_problems(name, here), *_word_problems(words)]
+    if problems:
+        raise RefusedError(problems)
+    drafted = draft(words, here)
+    path = FOLDER / f"{name}.yaml"
+    (here / FOLDER).mkdir(parents=True, exist_ok=True)
+    (here / path).write_text(text_of_draft(drafted), "utf-8")
+    OUT.print(_table(drafted))
+    OUT.print(f"Wrote {escape(str(path))}", soft_wrap=True)
+    for line in ADVICE:
+        OUT.print(escape(line), soft_wrap=True)
+    next_command(f"allelse probe -- {shell_line(words[len(drafted.env) :])}")
+
+
+def _name_problems(name: str, here: Path) -> Iterator[Problem]:
+    """What is wrong with the name, or in the way of the file."""
+    path = FOLDER / f"{name}.yaml"
+    if not NAME.fullmatch(name):
+        allowed = "must be a letter, then letters, digits and _"
+        yield Problem("NAME", f'is "{name}"', allowed)
+        return
+    if name in OURS or entry_points(group=ENTRY_POINTS, name=name):
+        yield Problem("NAME", f'is "{name}", an installed task', "must be a new name")
+    elif name in known_tasks(here) and not os.path.lexists(here / path):
+        yield Problem("NAME", f'is "{name}", a task in {name}.py', "must be a new name")
+    for folder in (FOLDER.parent, FOLDER):
+        if os.path.lexists(here / folder) and not (here / folder).is_dir():
+            yield Problem(str(folder), "is not a folder", "rename it, or work in another folder")
+    if os.path.lexists(here / path):
+        yield Problem(str(path), "exists", "choose another name, or edit that file")
+
+
+def _word_problems(words: Sequence[str]) -> Iterator[Problem]:
+    """A command that is empty, and flags with secrets, which a file would hold."""
+    if not words:
+        yield Problem(
+            "COMMAND", "is empty", "type it after --, such as -- python train.py --lr 0.1"
+        )
+    for word in words:
+        flag = word.partition("=")[0]
+        if flag.startswith("--") and is_secret(flag.lstrip("-")):
+            allowed = "leave it out, and set an environment variable: trials inherit it"
+            yield Problem(flag, "looks like a secret, which the file would hold", allowed)
+
+
+def _table(drafted: Draft) -> Table:
+    """What each word became."""
+    table = Table("typed", "becomes", box=None, padding=(0, 3, 0, 0))
+    program = " ".join(drafted.program)
+    table.add_row(escape(program), f"[dim]{STAYS}[/]")
+    for name, text in drafted.env.items():
+        table.add_row(escape(f"{name}={text}"), "env")
+    for word in drafted.drafted:
+        style = "dim" if word.becomes == STAYS else "bold"
+        table.add_row(escape(word.typed), f"[{style}]{escape(word.becomes)}[/]")
+    return table

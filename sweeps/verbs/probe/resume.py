@@ -1,0 +1,214 @@
+"""Whether a command resumes equally: a whole run beside one that is killed half-way and resumed."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sweeps.command_task.command_task import CommandTask
+from sweeps.command_task.definition import Definition
+from sweeps.command_task.trial.resuming import Written, newest
+from sweeps.problems import Problem, RefusedError
+from sweeps.verbs.probe.listing import COST_WORDS
+from sweeps.verbs.probe.request import command_of_task, trial_values, with_steps
+from sweeps.verbs.probe.run import (
+    Ran,
+    Workspace,
+    fresh_workspace,
+    refuse_unless_started,
+    run,
+    started,
+)
+from tracking.observed.columns import words_of
+from tracking.written.point import WrittenPoint
+from tracking.written.watch import WrittenMetrics
+
+LOOK_S = 0.05
+"""Between two looks whether the command may be killed: it should not run on for long."""
+Origin = tuple[str, str]
+"""A metric's name and its source."""
+Values = Mapping[tuple[Origin, int], float]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first step at which a metric of two runs differs; None for a value that is missing."""
+
+    name: str
+    source: str
+    step: int
+    whole: float | None
+    resumed: float | None
+
+
+@dataclass(frozen=True)
+class Resumption:
+    """``compared``: pairs of values after the resume. ``differences``: the first one of each
+    metric. ``unsteady``: those that differed before anything was killed."""
+
+    steps: int
+    killed_at: int
+    checkpoint: str
+    compared: int
+    metrics: int
+    differences: Sequence[Difference]
+    unsteady: Sequence[Difference]
+
+    @property
+    def is_equal(self) -> bool:
+        return self.compared > 0 and not self.differences
+
+    @property
+    def first(self) -> str:
+        """Such as "loss differs at step 21"; "" if nothing differs."""
+        if not self.differences:
+            return ""
+        return f"{self.differences[0].name} differs at step {self.differences[0].step}"
+
+
+class NotComparableError(Exception):
+    """The runs did not get as far as to compare them. The message says why, and what helps."""
+
+    def __init__(self, fault: str, ran: Ran | None = None) -> None:
+        super().__init__(fault)
+        self.lines = ran.lines if ran is not None and ran.code else ()
+
+
+def compare_resumed(task: CommandTask, here: Path, seconds: float, steps: int | None) -> Resumption:
+    """Run the task's command whole, and once more with a kill. ``steps``: instead of base's.
+
+    Raises RefusedError for a command that can't resume, and NotComparableError.
+    """
+    definition = _resumable(task)
+    if steps is not None:
+        task = with_steps(task, steps)
+    with fresh_workspace(here) as workspace:
+        undisturbed = _run(task, workspace, None, seconds)
+    last_step = _last_step(undisturbed.points)
+    if last_step < 0:
+        raise NotComparableError("its metrics name no steps, so the runs can't be compared by step")
+    with fresh_workspace(here) as workspace:
+        until_kill, checkpoint = _killed(task, definition, workspace, last_step // 2, seconds)
+        path = workspace.out / checkpoint.path
+        resumed = _run(task, workspace, path, seconds)
+    return resumption(undisturbed.points, until_kill, resumed.points, checkpoint.path)
+
+
+def _resumable(task: CommandTask) -> Definition:
+    definition = task.definition
+    assert definition is not None
+    if definition.checkpoint is None or "resume" not in definition.template.names:
+        fault = "has no checkpoint: and {resume}, so a lost trial begins again"
+        allowed = "name the checkpoints, as checkpoint: checkpoint-*, and write {resume}"
+        raise RefusedError([Problem("--resume", fault, allowed, place=definition.place("command"))])
+    return definition
+
+
+def _run(task: CommandTask, workspace: Workspace, checkpoint: Path | None, seconds: float) -> Ran:
+    """To its end. Raises NotComparableError if it fails or takes too long."""
+    command = command_of_task(task, trial_values(workspace.out, checkpoint))
+    ran = run(command.words, command.env, workspace, seconds)
+    run_name = "resumed run" if checkpoint else "whole run"
+    if ran.was_ended:
+        fault = f"the {run_name} took longer than {seconds:g} s; give it more: --seconds"
+        raise NotComparableError(fault)
+    if ran.code:
+        raise NotComparableError(f"the {run_name} failed with code {ran.code}", ran)
+    return ran
+
+
+def _killed(
+    task: CommandTask, definition: Definition, workspace: Workspace, half: int, seconds: float
+) -> tuple[list[WrittenPoint], Written]:
+    """The points until SIGKILL, behind step ``half``, and the checkpoint to go on from."""
+    command = command_of_task(task, trial_values(workspace.out))
+    metrics = WrittenMetrics(workspace.out, workspace.output)
+    points: list[WrittenPoint] = []
+    earlier: Written | None = None
+    with started(command.words, command.env, workspace) as process:
+        while not process.has_ended:
+            process.wait(LOOK_S)
+            points += metrics.poll()
+            checkpoint = newest(workspace.out, str(definition.checkpoint))
+            is_complete = checkpoint is not None and checkpoint == earlier
+            earlier = checkpoint
+            if is_complete and checkpoint and _last_step(points) >= half:
+                break
+        has_ended = process.has_ended
+    refuse_unless_started(process, command.words)
+    if has_ended or earlier is None:
+        fault = (
+            f"the run ended before it could be killed after step {half} with a checkpoint there; "
+            "it needs more steps, or checkpoints more often"
+        )
+        raise NotComparableError(fault)
+    return [*points, *metrics.poll()], earlier
+
+
+def _last_step(points: Iterable[WrittenPoint]) -> int:
+    return max((point.step for point in points if point.step is not None), default=-1)
+
+
+def resumption(
+    undisturbed: Sequence[WrittenPoint],
+    until_kill: Sequence[WrittenPoint],
+    resumed: Sequence[WrittenPoint],
+    checkpoint: str,
+) -> Resumption:
+    """The comparison. ``until_kill`` and ``resumed``: the points until the kill and after it."""
+    whole_values = _values(undisturbed)
+    earlier = _values(until_kill)
+    later = _values(resumed)
+    unsteady = list(_differences(whole_values, earlier))
+    unsteady_origins = {(difference.name, difference.source) for difference in unsteady}
+    steady = {key: value for key, value in later.items() if key[0] not in unsteady_origins}
+    ends = _ends(whole_values, {**earlier, **later})
+    differences = [*_differences(whole_values, steady), *_missing_ends(ends, unsteady_origins)]
+    return Resumption(
+        steps=_last_step(undisturbed),
+        killed_at=_last_step(until_kill),
+        checkpoint=checkpoint,
+        compared=len(steady.keys() & whole_values.keys()),
+        metrics=len({origin for origin, _ in steady.keys() & whole_values.keys()}),
+        differences=sorted(differences, key=lambda difference: difference.step),
+        unsteady=unsteady,
+    )
+
+
+def _values(points: Iterable[WrittenPoint]) -> dict[tuple[Origin, int], float]:
+    """The last value of each metric at each step, without costs."""
+    return {
+        ((point.name, point.source), point.step): point.value
+        for point in points
+        if point.step is not None and COST_WORDS.isdisjoint(words_of(point.name))
+    }
+
+
+def _differences(first: Values, second: Values) -> Iterator[Difference]:
+    """The first one of each metric, at steps that both have."""
+    different: set[Origin] = set()
+    for key in sorted(second.keys() & first.keys(), key=lambda key: key[1]):
+        origin, step = key
+        if origin not in different and not _is_same(first[key], second[key]):
+            different.add(origin)
+            yield Difference(*origin, step, first[key], second[key])
+
+
+def _is_same(value: float, repeated: float) -> bool:
+    return value == repeated or (math.isnan(value) and math.isnan(repeated))
+
+
+def _ends(undisturbed: Values, interrupted: Values) -> Iterator[Difference]:
+    """The last step of each metric that the interrupted run never wrote."""
+    last_steps: dict[Origin, int] = {}
+    for origin, step in undisturbed:
+        last_steps[origin] = max(step, last_steps.get(origin, step))
+    for origin, step in last_steps.items():
+        if (origin, step) not in interrupted:
+            yield Difference(*origin, step, undisturbed[origin, step], None)
+
+
+def _missing_ends(ends: Iterable[Difference], unsteady: set[Origin]) -> Iterator[Difference]:
+    for difference in ends:
+        if (difference.name, difference.source) not in unsteady:
+            yield difference

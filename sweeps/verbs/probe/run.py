@@ -1,0 +1,149 @@
+"""Runs a command in a fresh folder, watches what it writes, and ends it."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import chdir, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+
+from sweeps.command_task.programs import search_path
+from sweeps.command_task.trial.process import CommandProcess, Start
+from sweeps.problems import Problem, RefusedError
+from tracking.written.environment import environment
+from tracking.written.point import WrittenPoint
+from tracking.written.watch import WrittenMetrics
+
+LOOK_S = 0.2
+"""Between two looks at what the command has written. Its end is seen at once."""
+GRACE_S = 10.0
+"""From SIGTERM to SIGKILL."""
+LAST_LINES = 10
+OUTPUT_FOLDERS = {
+    *("lightning_logs", "logs", "mlruns", "multirun", "outputs", "results", "runs", "tb_logs"),
+    *("tensorboard", "wandb", "__pycache__"),
+}
+"""Folders of earlier output. The command gets fresh ones."""
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A fresh folder: ``out`` is the command's {out}. It runs in ``work``, which links to the
+    user's files. ``output`` takes what it prints."""
+
+    out: Path
+    work: Path
+    output: Path
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How long a command ran, what it wrote, and how it ended: ``code`` is negative for a signal.
+
+    ``loose_points``: from files below its current folder rather than {out}.
+    """
+
+    seconds: float
+    code: int
+    was_ended: bool
+    points: Sequence[WrittenPoint]
+    loose_points: Sequence[WrittenPoint]
+    notices: Sequence[str]
+    lines: Sequence[str]
+    files: Sequence[str]
+
+
+@dataclass
+class Watch:
+    """The two folders that a command may write to."""
+
+    workspace: Workspace
+    points: list[WrittenPoint] = field(default_factory=list)
+    loose_points: list[WrittenPoint] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.metrics = WrittenMetrics(self.workspace.out, self.workspace.output)
+        self._loose_metrics = WrittenMetrics(self.workspace.work, self.workspace.work / "stdout")
+
+    def look(self) -> None:
+        self.points += self.metrics.poll()
+        self.loose_points += self._loose_metrics.poll()
+
+
+@contextmanager
+def fresh_workspace(here: Path) -> Iterator[Workspace]:
+    """Removed at the end, with all that was written there."""
+    folder = Path(tempfile.mkdtemp(prefix="allelse-probe-")).resolve()
+    workspace = Workspace(folder / "out", folder / "work", folder / "stdout")
+    try:
+        workspace.out.mkdir()
+        workspace.work.mkdir()
+        workspace.output.touch()
+        for entry in here.iterdir():
+            is_hidden_folder = entry.name.startswith(".") and entry.is_dir()
+            if not is_hidden_folder and entry.name not in OUTPUT_FOLDERS:
+                (workspace.work / entry.name).symlink_to(entry.absolute())
+        yield workspace
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def started(words: Sequence[str], env: Mapping[str, str], workspace: Workspace) -> CommandProcess:
+    """The command's process. Raises RefusedError if there is no such program."""
+    variables = {**os.environ, "PATH": search_path(), **environment(workspace.out), **env}
+    start = Start(words, variables, workspace.output, GRACE_S, str(workspace.out))
+    with chdir(workspace.work):
+        return CommandProcess(start)
+
+
+def run(words: Sequence[str], env: Mapping[str, str], workspace: Workspace, seconds: float) -> Ran:
+    """Run the command until it ends, or for so long. Then it is ended gently, and all that it has
+    started.
+
+    Raises RefusedError if it can't be started.
+    """
+    watch = Watch(workspace)
+    begin = monotonic()
+    was_ended = False
+    with started(words, env, workspace) as process:
+        while not process.has_ended:
+            process.wait(LOOK_S)
+            watch.look()
+            if not was_ended and monotonic() - begin > seconds:
+                process.end_gently()
+                was_ended = True
+    elapsed = monotonic() - begin
+    refuse_unless_started(process, words)
+    watch.look()
+    code = 0 if process.code is None else process.code
+    return Ran(
+        elapsed,
+        code,
+        was_ended,
+        watch.points,
+        watch.loose_points,
+        watch.metrics.notices,
+        _lines(workspace.output),
+        [*_files(workspace.out), *_files(workspace.work)],
+    )
+
+
+def refuse_unless_started(process: CommandProcess, words: Sequence[str]) -> None:
+    if process.fault:
+        fault = f"starts with {words[0]}, which can't be started: {process.fault}"
+        allowed = "must start with a program of PATH, or with the path of one that may be executed"
+        raise RefusedError([Problem("COMMAND", fault, allowed)])
+
+
+def _lines(output: Path) -> list[str]:
+    """The last lines of a command that are not empty."""
+    content = output.read_bytes()[-(1 << 16) :].decode("utf-8", "replace")
+    return [line.rstrip() for line in content.splitlines() if line.strip()][-LAST_LINES:]
+
+
+def _files(folder: Path) -> list[str]:
+    """What a command wrote there: links are the user's own files."""
+    files = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
+    return sorted(path.relative_to(folder).as_posix() for path in files)

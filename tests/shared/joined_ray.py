@@ -1,0 +1,91 @@
+"""A Ray cluster of one node, which sweeps join instead of starting their own."""
+
+import os
+import re
+import secrets
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from sweeps.preflight.machine import cpus
+
+KEEPER = """
+import shutil
+import sys
+from contextlib import suppress
+from subprocess import DEVNULL
+import psutil
+
+folder, *command = sys.argv[1:]
+head = psutil.Popen(command, stdin=DEVNULL)
+sys.stdin.read()
+family = [head, *head.children(recursive=True)]
+for process in family:
+    with suppress(psutil.NoSuchProcess):
+        process.kill()
+psutil.wait_procs(family)
+shutil.rmtree(folder)
+"""
+"""Ends Ray once its own input ends: with the tests, however these end."""
+JOIN = re.compile(r"--address='([^']+)'")
+"""What `ray start` says to type on a further node."""
+
+
+@dataclass(frozen=True)
+class JoinedRay:
+    """The word that makes a sweep join it, and the environment in which the sweep may."""
+
+    word: str
+    environment: dict[str, str]
+
+
+@contextmanager
+def running_ray() -> Iterator[JoinedRay]:
+    """Start Ray with the CPUs of this machine, as a sweep does; at the end, nothing is left."""
+    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(16)}
+    # else Ray kills workers when other processes fill the memory
+    patient = {"RAY_memory_monitor_refresh_ms": "0"}
+    folder = tempfile.mkdtemp()  # a socket's path must be short
+    command = [
+        *(sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block"),
+        f"--port={_free_port()}",
+        f"--num-cpus={cpus()}",
+        f"--temp-dir={folder}",
+        "--include-dashboard=false",
+        "--disable-usage-stats",
+        "--no-monitor",
+    ]
+    keeper = subprocess.Popen(
+        [sys.executable, "-c", KEEPER, folder, *command],
+        env={**os.environ, **token, **patient},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield JoinedRay(f"cluster.address={_address(keeper)}", token)
+    finally:
+        keeper.communicate()
+
+
+def _free_port() -> int:
+    with socket.create_server(("", 0)) as server:
+        port: int = server.getsockname()[1]
+    return port
+
+
+def _address(keeper: "subprocess.Popen[str]") -> str:
+    """As Ray prints it once it has started."""
+    assert keeper.stdout
+    printed = ""
+    for line in keeper.stdout:
+        printed += line
+        if join := JOIN.search(line):
+            return join[1]
+    raise AssertionError(f"Ray did not start: {printed}")

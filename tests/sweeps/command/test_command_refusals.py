@@ -1,0 +1,137 @@
+"""What is wrong with a command's definition is refused before anything starts, with its line."""
+
+from pathlib import Path
+
+import pytest
+from command_script import DEFINITION, write_script
+from typed import refusal, refused_for
+
+STEPS = 'steps: "{args.steps}"'
+CASES = {
+    "an unknown placeholder": (
+        ("{args.layers}", "{args.layer}"),
+        [
+            "command (conf/task/mine.yaml:1) holds {args.layer}, which stands for nothing … "
+            "did you mean {args.layers}?",
+            "args.layers (conf/task/mine.yaml:11) is used by no placeholder",
+        ],
+    ),
+    "a placeholder of a shell": (
+        ("--seed {seed}", "--seed {seed} --home ${HOME}"),
+        ["command (conf/task/mine.yaml:1) holds {HOME}, which stands for nothing"],
+    ),
+    "a key without a placeholder": (
+        ("  layers: 4\n", "  layers: 4\n  laers: 3\n"),
+        [
+            "args.laers (conf/task/mine.yaml:12) is used by no placeholder … "
+            "did you mean args.layers?"
+        ],
+    ),
+    "an unknown key": (
+        (STEPS, f"timout: 3\n{STEPS}"),
+        ["timout (conf/task/mine.yaml:15) is not a key … did you mean timeout?"],
+    ),
+    "a key twice": (
+        ("  layers: 4\n", "  layers: 4\n  layers: 5\n"),
+        ["args.layers (conf/task/mine.yaml:12) stands there twice"],
+    ),
+    "the seed as a key": (
+        ("  layers: 4\n", "  layers: 4\n  seed: 5\n"),
+        ["args (conf/task/mine.yaml:9) … must not hold the seed: write {seed}"],
+    ),
+    "a key that is no name": (
+        ("  layers: 4\n", "  layers: 4\n  a-b: 5\n"),
+        ['args (conf/task/mine.yaml:9) … must have keys of letters, digits and _, and "a-b"'],
+    ),
+    "a program that is not there": (
+        ("python train.py", "pythn train.py"),
+        ['command (conf/task/mine.yaml:1) starts with "pythn" … did you mean python'],
+    ),
+    "a script that is not there": (
+        ("python train.py", "python trian.py"),
+        ["command (conf/task/mine.yaml:1) names trian.py, which is not there … train.py?"],
+    ),
+    "a metric without direction": (
+        ("{better: up, set: test}", "{set: test}"),
+        ["metrics.accuracy (conf/task/mine.yaml:14) has no direction write better: up or"],
+    ),
+    "a direction that is none": (
+        ("{better: up, set: test}", "higher"),
+        ['metrics.accuracy (conf/task/mine.yaml:14) is better "higher"'],
+    ),
+    "an unknown field of a metric": (
+        ("set: test", "sett: test"),
+        ["metrics.accuracy.sett (conf/task/mine.yaml:14) is not a key … did you mean set?"],
+    ),
+    "no metrics": (
+        ("  accuracy: {better: up, set: test}\n", ""),
+        ["metrics (conf/task/mine.yaml:13) is missing name one"],
+    ),
+    "no command": (
+        (DEFINITION[: DEFINITION.index("args:")], ""),
+        ['task (command line) is "mine", but there is no module mine … known: translation'],
+    ),
+    "data that is not there": (
+        (STEPS, f"data: [train.pi]\n{STEPS}"),
+        [
+            "data (conf/task/mine.yaml:15) names train.pi, which is not there … did you mean train.py"
+        ],
+    ),
+    "data of a key": (
+        ("  layers: 4\n", "  layers: 4\n  text: words.txt\n"),
+        ["args.text (conf/task/mine.yaml:12) is used by no placeholder"],
+    ),
+    "observing what is no key": (
+        (STEPS, f"observes: [layer]\n{STEPS}"),
+        ["observes (conf/task/mine.yaml:15) names layer … did you mean layers?"],
+    ),
+    "a duration that is none": (
+        (STEPS, f"timeout: 2 hors\n{STEPS}"),
+        ["timeout (conf/task/mine.yaml:15) is '2 hors' must be a duration above 0"],
+    ),
+    "{resume} without checkpoint": (
+        ("checkpoint: checkpoint-*.json\n", ""),
+        ["checkpoint (conf/task/mine.yaml:1) is missing, but the command takes {resume}"],
+    ),
+    "steps of a key that is not there": (
+        ('steps: "{args.steps}"', 'steps: "{args.step}"'),
+        ["steps (conf/task/mine.yaml:15) holds {args.step} … did you mean {args.steps}?"],
+    ),
+    "no steps": (
+        ("  steps: 8", "  steps: 0"),
+        ["steps (conf/task/mine.yaml:15) gives 0 steps"],
+    ),
+    "a quote that is not closed": (
+        ("--seed {seed}", "--seed '{seed}"),
+        ["command (conf/task/mine.yaml:1) … No closing quotation"],
+    ),
+    "variables that are no texts": (
+        (STEPS, f"env: [A]\n{STEPS}"),
+        ["env (conf/task/mine.yaml:15) … must be a group of keys"],
+    ),
+    "no YAML": (
+        ("args:\n", "args: [\n"),
+        ["mine (conf/task/mine.yaml:11) cannot be read"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_fault_is_refused_with_its_line(tmp_path: Path, case: str) -> None:
+    (old, new), reasons = CASES[case]
+    assert old in DEFINITION
+    folder = write_script(tmp_path, DEFINITION.replace(old, new))
+    refused_for(folder, reasons, "plan", "task=mine")
+    assert not (folder / "runs").exists()
+
+
+def test_all_faults_are_refused_at_once(tmp_path: Path) -> None:
+    text = DEFINITION.replace("{args.lr}", "{args.rl}").replace("up", "upp")
+    reasons = ["command … {args.rl}", "args.lr … no placeholder", 'metrics.accuracy … "upp"']
+    refused_for(write_script(tmp_path, text), reasons, "sweep")
+
+
+def test_a_value_of_another_type_is_refused(tmp_path: Path) -> None:
+    text = refusal(write_script(tmp_path), "plan", "layers=many")
+    assert "args.layers (command line)" in text
+    assert "must be a whole number" in text

@@ -1,0 +1,187 @@
+"""Trials of commands in this process: what they get, keep and say."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_script import DEFINITION, SCRIPT, total_after, write_script
+from studies import lines
+from typed import printed, typed
+
+PRINTING = """\
+import os, sys
+print("arguments:", *sys.argv[1:])
+print("variables:", os.environ.get("SPECIAL"), os.environ.get("PYTHONUNBUFFERED"))
+print("score: 1")
+"""
+PRINTED = """\
+command: [python, train.py, -x, "{{args.a}}", "--b={{args.b}}", "{{args.c}}", --d, "{{args.d}}"]
+args: {{a: 1, b: 2.5, c: [3, 4], d: {d}}}
+metrics: {{score: up}}
+env: {{SPECIAL: "seed {{seed}}"}}
+"""
+
+
+def trained(folder: Path, *words: str) -> Path:
+    """The folder of a trial of base that ended well."""
+    done = typed(folder, "train", "tracking=off", *words)
+    assert done.exit_code == 0, done.output
+    (trial,) = (folder / "runs").glob("*/base-s*")
+    return trial
+
+
+def failure_of(folder: Path, *words: str) -> str:
+    """The first line of error.txt of a trial of base."""
+    assert typed(folder, "train", "tracking=off", *words).exit_code == 1
+    (error,) = (folder / "runs").glob("*/base-s*/error.txt")
+    return error.read_text()
+
+
+def output_of(trial: Path) -> list[str]:
+    (output,) = trial.glob("checkpoints/*/files/output.txt")
+    return output.read_text().splitlines()
+
+
+def planned(folder: Path, *words: str) -> dict[str, Any]:
+    line: dict[str, Any] = json.loads(printed(folder, "plan", *words, "--json"))[0]
+    return line
+
+
+def test_points_become_the_journal_and_the_last_ones_the_scores(tmp_path: Path) -> None:
+    trial = trained(write_script(tmp_path), "seed=3")
+    journal = lines(trial / "journal.jsonl")
+    assert [line["step"] for line in journal] == [2, 4, 6, 8]
+    assert journal[1]["metrics"]["loss"] == pytest.approx(total_after(4, 3), abs=1e-8)
+    assert journal[-1]["metrics"]["test/accuracy"] == pytest.approx(total_after(8, 3) / 4, abs=1e-8)
+    result = lines(trial / "result.json")[0]
+    assert result["scores"]["test"]["accuracy"] == pytest.approx(total_after(8, 3) / 4, abs=1e-8)
+    command = lines(trial / "provenance.json")[0]["attempts"][-1]["about"]["command"]
+    assert command[:8] == ["python", "train.py", "--lr", "0.001", "--layers", "4", "--steps", "8"]
+    assert "--resume" not in command
+
+
+def test_values_are_words_of_their_own_and_null_leaves_its_flag_out(tmp_path: Path) -> None:
+    folder = write_script(tmp_path, PRINTED.format(d="a b"), PRINTING)
+    trial = trained(folder, "sweep.name=set", "seed=5")
+    assert output_of(trial)[0] == "arguments: -x 1 --b=2.5 3 4 --d a b"
+    assert output_of(trial)[1] == "variables: seed 5 1"
+    (folder / "runs").rename(folder / "before")
+    trial = trained(folder, "sweep.name=null", "d=null", "b=null", "c=[7]", "a=null")
+    assert output_of(trial)[0] == "arguments: 7"
+
+
+@pytest.mark.parametrize(
+    ("value", "changed", "shown"),
+    [("true", "false", "false"), ("True", "false", "False"), ("--fast", "null", "")],
+)
+def test_booleans_are_spelled_as_in_base(
+    tmp_path: Path, value: str, changed: str, shown: str
+) -> None:
+    definition = 'command: [python, train.py, "{args.a}"]\nargs: {a: %s}\nmetrics: {score: up}\n'
+    folder = write_script(tmp_path, definition % value, PRINTING)
+    assert output_of(trained(folder, "sweep.name=base"))[0] == f"arguments: {value}"
+    (folder / "runs").rename(folder / "before")
+    trial = trained(folder, f"a={changed}")
+    assert output_of(trial)[0] == f"arguments: {shown}".strip()
+
+
+FAILING = {
+    "an exit code": (
+        "import sys\nprint('first')\nsys.exit('no such layer')",
+        "",
+        ["python exited with code 1: no such layer", "first"],
+    ),
+    "a signal": (
+        "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)",
+        "",
+        ["python was ended by SIGSEGV, and printed nothing"],
+    ),
+    "a timeout": (
+        "import time\nprint('waits', flush=True)\ntime.sleep(600)",
+        "timeout: 0.2\n",
+        ["TimedOutError: python ran for longer than 0.2 s (timeout)"],
+    ),
+    "a metric that is not written": (
+        "print('acuracy: 1 f: 2')",
+        "",
+        ["wrote no accuracy, which gives accuracy (did you mean acuracy?)", "f in stdout"],
+    ),
+    "no metric at all": ("print('done')", "", ["it wrote no metric at all"]),
+}
+
+
+@pytest.mark.parametrize("case", FAILING)
+def test_a_trial_fails_with_the_cause_and_the_last_lines(tmp_path: Path, case: str) -> None:
+    script, more, parts = FAILING[case]
+    definition = f"command: python train.py\nmetrics: {{accuracy: up}}\n{more}"
+    text = failure_of(write_script(tmp_path, definition, script))
+    assert parts[0] in text.splitlines()[0]
+    assert all(part in text for part in parts)
+
+
+def test_the_key_holds_the_command_and_what_decides(tmp_path: Path) -> None:
+    """Not what only observes."""
+    (tmp_path / "words.txt").write_text("a b")
+    more = "observes: [layers, env.B]\nenv: {A: '1', B: '2'}\ndata: words.txt\n"
+    folder = write_script(tmp_path, DEFINITION + more)
+    key = planned(folder)["key"]
+    same = {
+        "an observing key": (lambda: None, ["layers=5"]),
+        "an observing variable": (edited(folder, "B: '2'", "B: '3'"), []),
+        "grace": (edited(folder, "observes:", "grace: 3\nobserves:"), []),
+    }
+    other = {
+        "a deciding key": (lambda: None, ["lr=0.5"]),
+        "the seed": (lambda: None, ["seed=2"]),
+        "a word": (edited(folder, "python train.py", "python -O train.py"), []),
+        "a variable": (edited(folder, "A: '1'", "A: '2'"), []),
+        "the version": (edited(folder, "observes:", "version: 2\nobserves:"), []),
+        "data": (lambda: (folder / "words.txt").write_text("b a"), []),
+    }
+    for name, (change, words) in same.items():
+        change()
+        assert planned(folder, *words)["key"] == key, name
+    for name, (change, words) in other.items():
+        change()
+        new_key = planned(folder, *words)["key"]
+        assert new_key != key, name
+        if not words:
+            key = new_key
+
+
+def edited(folder: Path, old: str, new: str) -> Any:
+    """A function that replaces this text of the definition."""
+
+    def edit() -> None:
+        path = folder / "conf" / "task" / "mine.yaml"
+        assert old in path.read_text()
+        path.write_text(path.read_text().replace(old, new))
+
+    return edit
+
+
+def test_an_edited_command_is_changed_code(tmp_path: Path) -> None:
+    """Also a script that is no Python, which it names."""
+    (tmp_path / "run.sh").write_text("exec python train.py $@")
+    definition = DEFINITION.replace("python train.py", "sh run.sh")
+    folder = write_script(tmp_path, definition)
+    trained(folder, "sweep.name=s")
+    (folder / "run.sh").write_text("exec python -O train.py $@")
+    done = typed(folder, "sweep", "sweep.name=s", "sweep.seeds=[1,2]", "--add", "tracking=off")
+    assert done.exit_code == 2
+    assert "run.sh" in done.stderr
+    assert "-exec python train.py $@" in done.stderr
+
+
+def test_a_folder_with_a_command_has_that_task(tmp_path: Path) -> None:
+    assert planned(write_script(tmp_path))["row"] == "base"
+    done = typed(tmp_path, "plan", "task=mien")
+    assert "did you mean task=mine?" in " ".join(done.stderr.split())
+
+
+def test_gpus_of_the_file_are_those_of_a_worker(tmp_path: Path) -> None:
+    folder = write_script(tmp_path, f"{DEFINITION}gpus: 2\n", SCRIPT)
+    assert "gpus_per_worker: 2.0" in printed(folder, "config", "row=base")
+    text = printed(folder, "config", "row=base", "cluster.gpus_per_worker=1")
+    assert "gpus_per_worker: 1" in text

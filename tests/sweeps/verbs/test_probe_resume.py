@@ -1,0 +1,140 @@
+"""`allelse probe --resume`: a command that was killed and resumed writes what an undisturbed one
+writes, or it is named, also below the table."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typed import printed, refusal, typed
+
+STEPS = 12
+SCRIPT = """\
+import argparse, json, random, time
+from pathlib import Path
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--steps", type=int)
+parser.add_argument("--out", type=Path)
+parser.add_argument("--resume", type=Path)
+parser.add_argument("--forget", type=int)
+parser.add_argument("--starts", type=Path)
+args = parser.parse_args()
+with args.starts.open("a") as starts:
+    starts.write("s")
+is_second = args.starts.stat().st_size == 2
+draws, step, total = random.Random(1), 0, 0.0
+if args.resume:
+    step, total, state = json.loads(args.resume.read_text())
+    if not args.forget:
+        draws.setstate((state[0], tuple(state[1]), state[2]))
+while step < args.steps:
+    while is_second and step == args.steps - 2:
+        time.sleep(0.02)
+    step += 1
+    total += draws.random()
+    print(f"step {step} loss: {total:.9f} time: {time.time()} noise: {NOISE}")
+    if step % 2 == 0:
+        new = args.out / ".new"
+        new.write_text(json.dumps([step, total, draws.getstate()]))
+        new.rename(args.out / f"ckpt-{step:03d}.json")
+print(f"test accuracy: {total}")
+"""
+DEFINITION = """\
+command: >-
+  python train.py --steps {args.steps} --out {out} --resume {resume} --forget {args.forget}
+  --starts STARTS
+args: {steps: 12, forget: 0}
+metrics:
+  accuracy: {better: up, set: test, point: test_accuracy}
+steps: "{args.steps}"
+checkpoint: ckpt-*.json
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """With the task ``mine``, whose second start waits to be killed two steps before its end."""
+    folder = tmp_path / "user"
+    (folder / "conf" / "task").mkdir(parents=True)
+    write(folder)
+    return folder
+
+
+def write(folder: Path, forget: bool = False, noise: str = "0") -> None:
+    (folder.parent / "starts").unlink(missing_ok=True)
+    (folder / "train.py").write_text(SCRIPT.replace("NOISE", noise))
+    definition = DEFINITION.replace("STARTS", str(folder.parent / "starts"))
+    if forget:
+        definition = definition.replace("forget: 0", "forget: 1")
+    (folder / "conf" / "task" / "mine.yaml").write_text(definition)
+
+
+def test_a_command_that_restores_everything_resumes_equally(folder: Path) -> None:
+    answer = json.loads(printed(folder, "probe", "--json", "--resume", "mine"))
+    assert answer["is_equal"]
+    assert (answer["differences"], answer["unsteady"]) == ([], [])
+    assert (answer["steps"], answer["killed_at"], answer["checkpoint"]) == (12, 10, "ckpt-010.json")
+    assert answer["metrics"] == 3  # loss, noise, and accuracy at the end
+    assert (folder.parent / "starts").read_text() == "sss"
+
+
+def test_what_differs_after_a_resume_is_named_with_its_step(folder: Path) -> None:
+    write(folder, forget=True)
+    done = typed(folder, "probe", "--resume", "mine")
+    assert done.exit_code == 1
+    words = " ".join(done.stdout.split())
+    assert "killed after step 10 and resumed from ckpt-010.json" in words
+    assert "It does not resume equally. First, loss differs at step 11" in words
+    assert "time" not in words
+
+
+def test_metrics_that_never_repeat_say_nothing_about_a_resume(folder: Path) -> None:
+    write(folder, noise="random.random()")
+    answer = json.loads(printed(folder, "probe", "--json", "--resume", "mine"))
+    assert [difference["name"] for difference in answer["unsteady"]] == ["noise"]
+    assert answer["unsteady"][0]["step"] == 1
+    assert (answer["is_equal"], answer["metrics"]) == (True, 2)
+
+
+def test_fewer_steps_and_refusals(folder: Path) -> None:
+    answer = json.loads(printed(folder, "probe", "--json", "--resume", "--steps", "6", "mine"))
+    assert (answer["steps"], answer["killed_at"]) == (6, 4)
+    assert "must be the name of a command's task: mine" in refusal(folder, "probe", "--resume", "m")
+    file = folder / "conf" / "task" / "mine.yaml"
+    file.write_text(
+        file.read_text().replace("checkpoint: ckpt-*.json\n", "").replace("{resume}", "no")
+    )
+    words = refusal(folder, "probe", "--resume", "mine")
+    assert "has no checkpoint: and {resume}, so a lost trial begins again" in words
+
+
+def test_the_table_notes_trials_that_did_not_resume_equally(folder: Path) -> None:
+    write(folder, forget=True)
+    (folder.parent / "starts").write_text("ss")
+    printed(folder, "train", "task=mine", "sweep.name=k", "tracking=off")
+    assert "Resumed" not in caption(folder)
+
+    path = folder / "runs" / "k" / "base-s1" / "provenance.json"
+    provenance = json.loads(path.read_text())
+    assert provenance["resumed_from"] is None
+    path.write_text(json.dumps(provenance | {"resumed_from": "ckpt-010.json"}))
+    advice = "Resumed after an interruption, and `allelse probe --resume mine` checks"
+    assert advice in caption(folder)
+
+    (folder.parent / "starts").unlink()
+    assert typed(folder, "probe", "--resume", "mine").exit_code == 1
+    assert (
+        "Resumed after an interruption, although the command does not resume equally "
+        "(loss differs at step 11): base (seed 1)." in caption(folder)
+    )
+
+    script = folder / "train.py"
+    script.write_text(script.read_text() + "\n")
+    (folder.parent / "starts").unlink()
+    typed(folder, "probe", "--resume", "mine")
+    assert advice in caption(folder)
+
+
+def caption(folder: Path) -> str:
+    """The table with what stands below it, on one line."""
+    return " ".join(printed(folder, "table", "sweep.name=k").split())

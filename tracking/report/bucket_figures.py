@@ -1,0 +1,149 @@
+"""Figures of scores against length: a row's score in each bucket of a set's samples.
+
+Base is black. The rows whose difference from it changes most from the first bucket to the last have
+colors, and all others are gray."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tracking.buckets.bucket_scores import BucketScores, bucket_scores
+from tracking.buckets.quantity import LENGTH, UngroupedError
+from tracking.card import Metric
+from tracking.report.drawing import (
+    INK,
+    LEGEND_LINE,
+    MUTED,
+    SERIES,
+    Drawing,
+    Entry,
+    legend_below,
+    new_figure,
+    shortened,
+    styled,
+)
+from tracking.statistics.samples import LEAST_SAMPLES
+from tracking.table.columns import StudyTable
+from tracking.words import signed
+
+PLOT_HEIGHT = 2.2  # inches, with title and axis
+TITLE_LETTERS = 46
+MOST_COLORED = 4
+MARGIN = 0.3  # of the distance between two buckets
+
+
+def bucket_figures(table: StudyTable, entries: Sequence[Entry]) -> list[Drawing]:
+    """A figure per tabled metric; none if the samples have no length, or are too few."""
+    try:
+        scores = bucket_scores(table, LENGTH)
+    except UngroupedError:
+        return []
+    if len(scores.quantity.values_N) < LEAST_SAMPLES:
+        return []
+    drawings = [_figure(scores, metric, entries) for metric in scores.metrics]
+    return [drawing for drawing in drawings if drawing.marks]
+
+
+def _figure(scores: BucketScores, metric: Metric, entries: Sequence[Entry]) -> Drawing:
+    curves = _curves(scores, metric, entries)
+    colored = _most_drifting(scores, metric, [*curves])
+    quantity = scores.quantity.words
+    title = f"{metric.label} by {scores.quantity.name}"
+    rows = "; ".join(entry.full for entry in curves)
+    description = f"{metric.label} on {metric.set} by {quantity}, in buckets. Rows: {rows}."
+    with styled():
+        figure, (axes,) = new_figure(PLOT_HEIGHT + LEGEND_LINE * (len(colored) + 1))
+        drawing = Drawing(f"{metric.name}-by-{scores.quantity.name}", title, description, figure)
+        signs = []
+        for entry in _gray_first(curves, colored):
+            color = colored.get(entry, MUTED)
+            line = _add_curve(drawing, axes, scores, metric, entry, curves[entry], color)
+            if entry in colored:
+                signs.append((shortened(entry.full, TITLE_LETTERS), line, entry))
+        axes.set_title(title)
+        axes.set_title(metric.set, loc="right", fontsize=7, fontweight="normal")
+        _frame(axes, scores)
+        if signs:
+            _add_legend(drawing, figure, signs)
+    return drawing
+
+
+def _curves(
+    scores: BucketScores, metric: Metric, entries: Sequence[Entry]
+) -> dict[Entry, list[float]]:
+    """By row, the score of each bucket; a row that lacks one has no curve."""
+    curves = {}
+    for entry in entries:
+        values = []
+        for table in scores.tables:
+            (row,) = [row for row in table.rows if row.row == entry.row.row]
+            values.append(row.scores[metric.name])
+        numbers = [value for value in values if value is not None]
+        if len(numbers) == len(values):
+            curves[entry] = numbers
+    return curves
+
+
+def _most_drifting(
+    scores: BucketScores, metric: Metric, entries: Sequence[Entry]
+) -> dict[Entry, str]:
+    """The colors of base, and of the rows whose difference changes most. Others are gray."""
+    colors = {entry: INK for entry in entries if entry.is_base}
+    drifts = {row.row: row.deltas[metric.name] for row in scores.drift.rows}
+    drifting = [entry for entry in entries if not entry.is_base and drifts[entry.row.row]]
+    drifting.sort(key=lambda entry: -abs(drifts[entry.row.row] or 0.0))
+    chosen = sorted(drifting[:MOST_COLORED], key=lambda entry: entry.place)
+    for number, entry in enumerate(chosen):
+        colors[entry] = SERIES[number]
+    return colors
+
+
+def _gray_first(curves: Mapping[Entry, Any], colored: Mapping[Entry, str]) -> list[Entry]:
+    """So that gray lines lie below; then base, then the others in color."""
+    gray = [entry for entry in curves if entry not in colored]
+    return [*gray, *colored]
+
+
+def _add_curve(
+    drawing: Drawing,
+    axes: Any,
+    scores: BucketScores,
+    metric: Metric,
+    entry: Entry,
+    values: Sequence[float],
+    color: str,
+) -> Any:
+    parts = []
+    for bucket, table, value in zip(scores.buckets, scores.tables, values, strict=True):
+        (row,) = [row for row in table.rows if row.row == entry.row.row]
+        delta = signed(row.deltas[metric.name], metric.places)
+        difference = f" ({delta})" if delta and not entry.is_base else ""
+        parts.append(f"{bucket.label}: {metric.text(value)}{difference}")
+    text = f"{entry.full}: {', '.join(parts)}"
+    is_gray = color == MUTED
+    style = {
+        "color": color,
+        "alpha": 0.5 if is_gray else None,
+        "linewidth": 0.6 if is_gray else 1.2,
+        "marker": "o",
+        "markersize": 1.5 if is_gray else 3,
+    }
+    return drawing.plot(axes, (range(len(values)), values), entry, text, **style)
+
+
+def _frame(axes: Any, scores: BucketScores) -> None:
+    """Each bucket is named by its values, with its number of samples below."""
+    places = range(len(scores.buckets))
+    labels = [f"{bucket.label}\n({bucket.samples})" for bucket in scores.buckets]
+    axes.set_xticks([*places], labels)
+    axes.set_xlim(-MARGIN, len(places) - 1 + MARGIN)
+    axes.grid(False, axis="x")
+    noun = scores.whole.card.sample
+    axes.set_xlabel(f"{scores.quantity.words} (number of {noun}s)", loc="right", labelpad=1)
+
+
+def _add_legend(drawing: Drawing, figure: Any, signs: Sequence[tuple[str, Any, Entry]]) -> None:
+    legend = legend_below(figure, [(text, line) for text, line, _ in signs])
+    handles = zip(signs, legend.get_lines(), legend.get_texts(), strict=True)
+    for (_, _, entry), line, text in handles:
+        drawing.mark(line, entry)
+        drawing.mark(text, entry)

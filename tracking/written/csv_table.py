@@ -1,0 +1,55 @@
+"""Tables of commas, semicolons or tabs: a header, then a row per step. Cells may be empty, and the
+header may grow: then the writer writes the whole file again."""
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+
+from tracking.written.growing_file import GrowingFile, UnreadError, whole_lines
+from tracking.written.once import PointsOnce
+from tracking.written.point import WrittenPoint, number_of, points_of
+
+DELIMITERS = (",", "\t", ";")
+MOST_COLUMNS = 1000
+
+
+class CsvTable:
+    def __init__(self, path: Path, source: str) -> None:
+        self._file = GrowingFile(path)
+        self._source = source
+        self._header: list[str] = []
+        self._delimiter = ","
+        self._once = PointsOnce()
+
+    def skip_to_end(self) -> None:
+        self._file.skip_to_end()
+
+    def new_points(self) -> Iterator[WrittenPoint]:
+        """Raises UnreadError for a table without a header, and for one with very many columns."""
+        growth = self._file.growth()
+        if growth is None:
+            return
+        if growth.is_rewritten:
+            self._header = []
+            self._once.begin_again()
+        lines = whole_lines(growth.content)
+        self._file.advance(lines)
+        rows = lines.decode("utf-8-sig", "replace").split("\n")[:-1]
+        if rows and not self._header:
+            self._read_header(rows.pop(0))
+        try:
+            for cells in csv.reader(rows, delimiter=self._delimiter):
+                record = dict(zip(self._header, cells, strict=False))
+                yield from self._once.new(points_of(record, self._source))
+        except csv.Error as error:
+            raise UnreadError(f"has a row that is no csv: {error}") from None
+
+    def _read_header(self, line: str) -> None:
+        self._delimiter = max(DELIMITERS, key=line.count)
+        self._header = [name.strip().strip('"') for name in line.split(self._delimiter)]
+        if len(self._header) > MOST_COLUMNS:
+            raise UnreadError(
+                f"has {len(self._header)} columns, which are data rather than metrics"
+            )
+        if any(number_of(name) is not None for name in self._header):
+            raise UnreadError("has numbers in its first line, which should name the columns")

@@ -1,0 +1,152 @@
+"""Names and values in one line of a program's output: ``loss: 0.5``, ``loss=0.5``, a JSON object, a
+progress bar, and the step or the epoch that they belong to."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tracking.written.json_lines import json_object
+from tracking.written.point import STEP_NAMES, TIME_NAMES, WrittenPoint, points_of
+
+SOURCE = "stdout"
+LONGEST_LINE = 4000
+ESCAPES = re.compile(
+    r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])|[\x08]"
+)
+"""What colors text, moves the cursor and names the window of a terminal."""
+LOG_HEAD = re.compile(r"^.*?\b(?:DEBUG|INFO|WARNING|ERROR)\b[\s:\]|-]*")
+"""Time and level before a message of Python's logging."""
+
+NUMBER = r"[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|nan\b|inf(?:inity)?\b)"
+END = r"(?![\w]|[.:/,]\d|-\d)"
+"""What may not follow a number: a unit, or more of a date, a time, a version or an address."""
+PAIR = re.compile(
+    r"(?<![\w/.@])(?P<name>[A-Za-z_][\w/.@-]{0,60}(?: [A-Za-z_][\w/.@-]{0,60}){0,2})"
+    r"['\"]?\s{0,20}(?:[:=]|[|│])\s{0,20}['\"]?(?:[A-Za-z_.\d]{1,30}\()?"
+    rf"(?P<value>{NUMBER})(?:\s?/\s?(?P<divisor>\d+))?{END}",
+    re.IGNORECASE,
+)
+"""A name of up to three words, and its value, also such as ``tensor(0.5)`` or ``9833/10000``."""
+SCORES = (
+    r"loss|acc(?:uracy)?(?:@\d+)?|ppl|perplexity|bleu|chrf|rouge\w*|f1|auc|auroc|map|m?iou|dice|"
+    r"ms[el]e?|mae|rmse|nll|bp[cb]|wer|cer|err(?:or)?|reward|return|score|psnr|ssim|fid|lr|mfu|top\d"
+)
+WORD = re.compile(
+    rf"(?<![\w/.@])(?P<name>(?:[A-Za-z_]+[ _/-])?(?:{SCORES}))\s{{1,20}}(?P<value>{NUMBER}){END}",
+    re.IGNORECASE,
+)
+"""The name of a score, and its value behind spaces alone: ``step 250: train loss 1.23``."""
+STEP = re.compile(
+    r"(?<![A-Za-z])(?:global[ _]?step|steps?|iter(?:ation)?s?|num_updates|updates?|batch|"
+    r"total_timesteps|timesteps)['\"]?\s{0,20}[|│:=#]?\s{0,20}['\"]?\[?\s{0,20}(?P<step>\d+)"
+    r"(?:\s?/\s?(?P<steps>\d+))?(?![\w.]\d)",
+    re.IGNORECASE,
+)
+EPOCH = re.compile(
+    r"(?<![A-Za-z])epochs?['\"]?\s{0,20}[|│:=#]?\s{0,20}['\"]?\[?\s{0,20}(?P<epoch>\d+)"
+    r"(?:\.0+)?(?:\s?/\s?(?P<epochs>\d+))?\]?(?![\w.]\d)"
+    r"(?::?\s{0,20}\[\s{0,20}(?P<step>\d+)\s?/\s?(?P<steps>\d+))?",
+    re.IGNORECASE,
+)
+PART_OF_EPOCH = re.compile(r"(?<![A-Za-z])epoch['\"]?\s?[:=]\s?['\"]?\d+\.\d*[1-9]", re.IGNORECASE)
+BAR = re.compile(
+    r"(?:^|[:\s])\s*(?:\d+%\|[^|]*\|\s*)?(?P<step>\d+)/(?P<steps>\d+)\s+(?:\[\d|[━=>.-]|\[[=>.])"
+)
+"""A progress bar of tqdm or Keras: ``45%|████▌  | 45/100 [00:12<00:15, loss=0.5]``."""
+NO_METRIC = {
+    *STEP_NAMES,
+    *TIME_NAMES,
+    "steps",
+    "batch",
+    "epochs",
+    "eta",
+    "v_num",
+    "line",
+    "port",
+    "cuda",
+}
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a line stands in training. ``steps``: those of an epoch. ``epochs``: if the line says
+    how many there are, it counts them from 1."""
+
+    step: int | None = None
+    steps: int | None = None
+    epoch: int | None = None
+    epochs: int | None = None
+
+    def after(self, earlier: "Position") -> "Position":
+        """With the epoch of an earlier line if this one has only the step of a bar."""
+        if self.epoch is not None or self.steps is None:
+            return self
+        return Position(self.step, self.steps, earlier.epoch, earlier.epochs)
+
+    @property
+    def number(self) -> int | None:
+        """The step that the line counts by; the epoch if it names no step."""
+        if self.step is None:
+            return self.epoch
+        if self.steps is None or self.epoch is None:
+            return self.step
+        finished_epochs = self.epoch - 1 if self.epochs and self.epoch else self.epoch
+        return finished_epochs * self.steps + self.step
+
+    @property
+    def is_end(self) -> bool:
+        """Whether the bar is full."""
+        return self.steps is not None and self.step == self.steps
+
+
+def plain_text(raw_line: bytes) -> str:
+    """Without colors; "" for a line too long to be read by a person."""
+    if len(raw_line) > LONGEST_LINE:
+        return ""
+    return ESCAPES.sub("", raw_line.decode("utf-8", "replace"))
+
+
+def position_of(line: str) -> Position | None:
+    """None for a line that names neither a step nor an epoch; without a number for one that names a
+    part of an epoch alone."""
+    epoch = EPOCH.search(line)
+    step = BAR.search(line) or STEP.search(line)
+    if step is None and epoch is not None and epoch["step"] is not None:
+        step = epoch
+    if epoch is None and step is None:
+        return Position() if PART_OF_EPOCH.search(line) else None
+    return Position(
+        step=_whole(step, "step"),
+        steps=_whole(step, "steps"),
+        epoch=_whole(epoch, "epoch"),
+        epochs=_whole(epoch, "epochs"),
+    )
+
+
+def points_in(line: str, position: Position) -> Iterator[WrittenPoint]:
+    """Each name once."""
+    record = json_object(line)
+    if record is not None:
+        yield from points_of(record, SOURCE, position.number)
+        return
+    message = LOG_HEAD.sub("", line)
+    values: dict[str, float] = {}
+    for match in sorted([*WORD.finditer(message), *PAIR.finditer(message)], key=re.Match.start):
+        words = match["name"].split()
+        if words[-1].lower() not in NO_METRIC:
+            values.setdefault("_".join(words), _value(match))
+    for name, value in values.items():
+        yield WrittenPoint(name, value, position.number, SOURCE)
+
+
+def _whole(match: re.Match[str] | None, group: str) -> int | None:
+    if match is None or match.groupdict().get(group) is None:
+        return None
+    return int(match[group])
+
+
+def _value(match: re.Match[str]) -> float:
+    """The number as it stands there: 87.5 for 87.5%. A fraction is divided."""
+    divisor = match.groupdict().get("divisor")
+    value = float(match["value"])
+    return value / float(divisor) if divisor and float(divisor) else value

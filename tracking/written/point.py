@@ -1,0 +1,81 @@
+"""A metric's value at one step, as a training program wrote it."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+STEP_NAMES = (
+    "step",
+    "global_step",
+    "trainer/global_step",
+    "_step",
+    "iteration",
+    "iter",
+    "num_updates",
+    "training_iteration",
+    "total_timesteps",
+    "timesteps",
+    "epoch",
+)
+"""By which records count. The first one that a record has is its step."""
+TIME_NAMES = ("timestamp", "_timestamp", "_runtime", "wall_time")
+
+
+@dataclass(frozen=True)
+class WrittenPoint:
+    """``step``: None if the program wrote none. ``source``: such as "stdout", "metrics.csv",
+    "logs/metrics.csv", "trainer_state.json", "mlflow"."""
+
+    name: str
+    value: float
+    step: int | None
+    source: str
+
+    def comes_from(self, source: str) -> bool:
+        """Whether this is its source, with or without the folders before the file's name."""
+        return self.source == source or self.source.endswith(f"/{source}")
+
+
+def points_of(
+    record: Mapping[Any, Any], source: str, step: int | None = None
+) -> Iterator[WrittenPoint]:
+    """The numbers of a record, each but those that count and those of time.
+
+    ``step``: of a record without one. The numbers of an inner record have its key before their own
+    name, such as "dev/loss".
+    """
+    numbers = dict(_numbers(record))
+    step_name = next((name for name in STEP_NAMES if _is_whole(numbers.get(name))), None)
+    if step_name is not None:
+        step = int(numbers[step_name])
+    for name, value in numbers.items():
+        if name not in STEP_NAMES and name not in TIME_NAMES:
+            yield WrittenPoint(name, value, step, source)
+
+
+def number_of(value: Any) -> float | None:
+    """A number, or the text of one; None for anything else, such as True and an empty cell."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    if isinstance(value, str) and "_" in value:  # Python reads 1_000 as a number
+        return None
+    try:
+        return float(value)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _numbers(record: Mapping[Any, Any], folder: str = "") -> Iterator[tuple[str, float]]:
+    for key, value in record.items():
+        name = f"{folder}{key}"
+        if isinstance(value, Mapping):
+            yield from _numbers(value, f"{name}/")
+            continue
+        number = number_of(value)
+        if number is not None and key not in ("", None):
+            yield name, number
+
+
+def _is_whole(value: float | None) -> bool:
+    return value is not None and math.isfinite(value) and value == int(value) and value >= 0
