@@ -125,7 +125,7 @@ def position_of(line: str) -> Position | None:
     part of an epoch alone."""
     line = _without_settings(line)
     epoch = EPOCH.search(line)
-    step = BAR.search(line) or STEP.search(line)
+    step = _bar(line, epoch) or STEP.search(line)
     if step is None and epoch is not None and epoch["step"] is not None:
         step = epoch
     if epoch is None and step is None:
@@ -136,6 +136,13 @@ def position_of(line: str) -> Position | None:
         epoch=_whole(epoch, "epoch"),
         epochs=_whole(epoch, "epochs"),
     )
+
+
+def _bar(line: str, epoch: re.Match[str] | None) -> re.Match[str] | None:
+    """A bar's numbers, unless they are those of the epoch, as in ``Epoch 2/3 - loss: 0.5``."""
+    epoch_start = epoch.start("epoch") if epoch else None
+    bars = (bar for bar in BAR.finditer(line) if bar.start("step") != epoch_start)
+    return next(bars, None)
 
 
 def _without_settings(line: str) -> str:
