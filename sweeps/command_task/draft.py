@@ -172,9 +172,11 @@ def _stays(part: Part) -> DraftedWord:
 def _drafted(part: Part, taken: Iterable[str]) -> DraftedWord:
     """What becomes of the flag: a placeholder of the trial, or a key. ``taken`` are the keys so
     far."""
-    if not isinstance(part, Flag) or part.is_among((*RESUMES, *RANKS, *FILES)):
+    if not isinstance(part, Flag) or part.is_among((*RESUMES, *RANKS)):
         return _stays(part)
     typed = " ".join(part.typed)
+    if part.is_among(FILES):
+        return _file(part)
     for names, placeholder in ((SEEDS, "seed"), (FOLDERS, "out")):
         if part.is_among(names):
             return DraftedWord(typed, part.holding(placeholder), f"{{{placeholder}}}")
@@ -183,6 +185,17 @@ def _drafted(part: Part, taken: Iterable[str]) -> DraftedWord:
         return _stays(part)
     becomes = f"{KEYS}{key}, {KINDS[type(typed_value(part.value))]}"
     return DraftedWord(typed, part.holding(f"{KEYS}{key}"), becomes, key, part.value)
+
+
+def _file(flag: Flag) -> DraftedWord:
+    """A file that the script writes gets a place of its own per trial; one with an absolute path
+    stays."""
+    name = Path(flag.value).name
+    if Path(flag.value).is_absolute() or not name:
+        return _stays(flag)
+    *words, word = flag.holding("out")
+    path = f"/{_literal(name)}"
+    return DraftedWord(" ".join(flag.typed), (*words, word + path), f"{{out}}{path}")
 
 
 KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
