@@ -35,7 +35,8 @@ TRAIN = (
 
 def sentences(size: int, shortest: int, longest: int, seed: int) -> list[str]:
     """Different sentences of random words."""
-    drawn, made = random.Random(seed), dict[str, None]()
+    drawn = random.Random(seed)
+    made = dict[str, None]()
     while len(made) < size:
         made[" ".join(drawn.choices(WORDS, k=drawn.randint(shortest, longest)))] = None
     return list(made)

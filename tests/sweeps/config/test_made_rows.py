@@ -45,7 +45,8 @@ def test_rows_are_named_by_their_changes(
 def test_a_made_row_and_a_file_with_the_same_change_are_the_same_trial(tmp_path: Path) -> None:
     own_row(tmp_path, "model: {d_ff: 1024, n_heads: 4}\n")
     lists = "sweep.vary=[{model.n_heads: 4, model.d_ff: 1024}]"
-    made, written = plan(tmp_path, lists), plan(tmp_path, "sweep.rows=[base,mine]")
+    made = plan(tmp_path, lists)
+    written = plan(tmp_path, "sweep.rows=[base,mine]")
     assert names(made) == ["base-s1", "d_ff_1024-n_heads_4-s1"]
     assert [planned.trial.key for planned in made.trials] == [
         planned.trial.key for planned in written.trials

@@ -152,7 +152,9 @@ TABLE_3: dict[str, tuple[str, dict[str, Any], float, float, float | None, str]] 
     ),
 }
 # one length per side: no padding, which the counter of FLOPs would count too
-SENTENCES, SOURCE, TARGET = (2, 7, 4)
+SENTENCES = 2
+SOURCE = 7
+TARGET = 4
 LENGTHS = Lengths.of(SOURCE, TARGET) * SENTENCES
 
 
@@ -237,7 +239,8 @@ def test_every_row_builds_at_every_scale(row: str, scale: str) -> None:
 @pytest.mark.parametrize("row", ROWS)
 def test_flops_by_arithmetic_equal_what_torch_counts(row: str) -> None:
     settings = composed(row, "tiny").settings
-    vocab_size, train = settings.trial.data.vocab_size, settings.trial.train
+    vocab_size = settings.trial.data.vocab_size
+    train = settings.trial.train
     model = Transformer(settings.trial.model, vocab_size).train()
     source, target = (
         torch.randint(4, vocab_size, (SENTENCES, length)) for length in (SOURCE, TARGET)

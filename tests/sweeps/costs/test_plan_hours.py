@@ -144,7 +144,8 @@ def test_without_a_measurement_the_time_is_unknown_and_the_plan_says_how_to_know
 
 @pytest.mark.usefixtures("mlflow_database")
 def test_finished_trials_tell_the_time_of_their_row_and_of_rows_between_them(place: Path) -> None:
-    small, large = train(place, "size_1"), train(place, "size_4")
+    small = train(place, "size_1")
+    large = train(place, "size_4")
     lines = planned(
         place, "sweep.rows=[base,size_1,size_3,size_4,size_40]", "sweep.seeds=[1,2]", "--add"
     )

@@ -93,7 +93,8 @@ def test_the_key_depends_on_the_text_of_files_and_not_on_where_they_are(tmp_path
             for split in ("train", "dev", "test")
         ]
 
-    here, there = files("here", "ein Hund\n"), files("there", "ein Hund\n")
+    here = files("here", "ein Hund\n")
+    there = files("there", "ein Hund\n")
     other_text = files("other", "ein Dackel\n")
     keys = [key(tmp_path, "data=files", *overrides) for overrides in (here, there, other_text)]
     assert keys[0] == keys[1] != keys[2]
@@ -115,7 +116,8 @@ def test_one_seed_of_every_row_comes_first_and_the_longest_of_a_seed(tmp_path: P
         "sweep.seeds=[7,3]",
         f"paths.runs={tmp_path}/runs",
     )
-    first, second = ["big-s7", "base-s7", "c_layers_2-s7"], ["big-s3", "base-s3", "c_layers_2-s3"]
+    first = ["big-s7", "base-s7", "c_layers_2-s7"]
+    second = ["big-s3", "base-s3", "c_layers_2-s3"]
     assert [trial.trial.name for trial in planned.pending] == [*first, *second]
     finish(next(trial for trial in planned.trials if trial.trial.name == "big-s7"))
     again = [trial.trial.name for trial in planned.read_again().pending]

@@ -11,7 +11,8 @@ from typed import typed
 
 from tracking.mlflow.database import ui_command, ui_environment
 
-SECRET, OTHER = "hunter2-pa55", "tok3n-0f-m1rr0r"
+SECRET = "hunter2-pa55"
+OTHER = "tok3n-0f-m1rr0r"
 NAME = "sweep.name=files-tiny"
 
 

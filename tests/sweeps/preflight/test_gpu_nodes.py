@@ -46,7 +46,8 @@ class Cards:
 
     @contextmanager
     def device(self, card: int) -> Iterator[None]:
-        before, self.current = self.current, card
+        before = self.current
+        self.current = card
         yield
         self.current = before
 

@@ -117,7 +117,8 @@ def test_what_cannot_work_is_refused_by_its_key_and_leaves_nothing(
 def test_a_place_that_can_be_created_is_tried_and_left_as_it_was(
     here: Path, places: tuple[str, str, str]
 ) -> None:
-    before, keys = contents(here), ("runs", "data", "checkpoints")
+    before = contents(here)
+    keys = ("runs", "data", "checkpoints")
     words = [f"paths.{key}='{place}'" for key, place in zip(keys, places, strict=True)]
     done = typed(here, "plan", "--check", BASE, *words)
     assert done.exit_code == 0, done.output

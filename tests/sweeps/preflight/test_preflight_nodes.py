@@ -134,7 +134,8 @@ def test_a_machine_that_has_not_joined_the_cluster_is_told_how(
 def test_a_folder_that_a_node_does_not_share_is_named_and_a_node_that_hangs_is_refused(
     tmp_path: Path,
 ) -> None:
-    shared, own = tmp_path.resolve() / "shared", tmp_path.resolve() / "own"
+    shared = tmp_path.resolve() / "shared"
+    own = tmp_path.resolve() / "own"
     own.mkdir()
     write_task(
         shared, {"from dataclasses import dataclass": f"from dataclasses import dataclass{HANGS}"}

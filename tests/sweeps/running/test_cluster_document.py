@@ -81,7 +81,8 @@ def test_a_node_without_cpus_sweeps_on_the_cluster_that_it_has_joined(
     two: Machines, tmp_path: Path
 ) -> None:
     """It is taken out, joins again, and sweeps without ``cluster.address``: auto, its default."""
-    folder, node = write_text(tmp_path.resolve()), two.all[1]
+    folder = write_text(tmp_path.resolve())
+    node = two.all[1]
     settings = with_ray(two, folder)
     status = in_prose(f"ray status --address {two.address}")
     wait_until(

@@ -159,7 +159,8 @@ def test_damaged_statistics_are_computed_again(cwd: Path) -> None:
 
 
 def test_no_damaged_file_of_a_trial_stops_it_and_its_result_is_written_again(trained: Path) -> None:
-    path, provenance = base(trained) / "result.json", base(trained) / "provenance.json"
+    path = base(trained) / "result.json"
+    provenance = base(trained) / "provenance.json"
     before = json.loads(path.read_text())
     cut(path)
     for name in ("journal.jsonl", "attempts.jsonl"):

@@ -26,7 +26,8 @@ def test_the_end_of_ray_is_one_line_and_the_same_command_finishes(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # a socket's path must be short
-    folder, sessions = (write_paced_task(tmp_path / "study"), Path(tempfile.mkdtemp()))
+    folder = write_paced_task(tmp_path / "study")
+    sessions = Path(tempfile.mkdtemp())
     monkeypatch.setenv("RAY_TMPDIR", str(sessions))
     train_to(8, folder)
     running = Running.start("sweep", *WORDS, cwd=folder, trial=folder / "runs" / "s" / "base-s1")

@@ -16,7 +16,9 @@ from small_task import write_task
 from studies import allelse, lines, mlflow_runs
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]
-STEPS, EVERY, FAULTY = 12, 2, 7
+STEPS = 12
+EVERY = 2
+FAULTY = 7
 WORDS = ["task=small", "sweep.name=s", f"train.steps={STEPS}", f"train.every={EVERY}"]
 KILLED = r"worker lost: worker {} \(pid \d+ on \S+\) was killed \(SIGKILL\), perhaps because memory ran out.*"
 SILENT = r"worker lost: no worker gave a sign of life for 0.4 min \(sweep.stall_minutes\)"
@@ -201,7 +203,9 @@ def test_each_attempt_ends_with_its_cause_and_a_finished_trial_is_as_undisturbed
 ) -> None:
     """The rows differ in a size that computes nothing."""
     sweep, (_, *ends) = swept(workers), FAULTS[workers][row]
-    trial, base, found = sweep.trial(row), sweep.trial("base"), reasons(sweep.trial(row))
+    trial = sweep.trial(row)
+    base = sweep.trial("base")
+    found = reasons(sweep.trial(row))
     assert len(found) == len(ends), sweep.output
     assert all(re.fullmatch(end, reason) for end, reason in zip(ends, found, strict=True)), found
     journal = [line["step"] for line in lines(trial / "journal.jsonl")]
@@ -236,7 +240,8 @@ def test_a_worker_that_leaves_after_the_result_is_told(swept: Sweeps) -> None:
 
 @pytest.mark.parametrize("workers", FAULTS)
 def test_mlflow_has_one_run_per_trial_and_nothing_is_left(swept: Sweeps, workers: int) -> None:
-    sweep, failed = swept(workers), sum(ends[-1] != DONE for _, *ends in FAULTS[workers].values())
+    sweep = swept(workers)
+    failed = sum(ends[-1] != DONE for _, *ends in FAULTS[workers].values())
     assert sweep.code == 1
     assert "Traceback" not in sweep.output
     assert sweep.output.replace("\n", "").isprintable()

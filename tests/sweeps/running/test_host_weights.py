@@ -267,7 +267,8 @@ def test_without_the_result_of_its_host_a_row_is_not_trained(
 
     (folder / "runs/s/base-s1/result.json").unlink()
     progress = Progress(plan, Console(file=io.StringIO()))
-    queue, orders = Queue({row.trial.name: recorder}, progress, Stopping(), 0), list[Order]()
+    queue = Queue({row.trial.name: recorder}, progress, Stopping(), 0)
+    orders = list[Order]()
     queue.start("its process", orders.append)
     assert [order.assignment for order in orders] == [None]
     assert "base-s1 no longer has a result" in row.folder.path.joinpath("error.txt").read_text()

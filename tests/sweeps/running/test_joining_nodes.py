@@ -37,7 +37,8 @@ def test_no_trial_is_trained_by_other_code(tmp_path: Path) -> None:
         assert not running.ended(), running.end().output
         other = with_others(made.add("other"), tmp_path / "software")
         made.start_ray(other)
-        ended, again = running.end(), made.head.allelse(*words, cwd=folder)
+        ended = running.end()
+        again = made.head.allelse(*words, cwd=folder)
     differs = f"allelse {OURS} in {other.env['PYTHONPATH']}/sweeps differs from {OURS}"
     said = " ".join(ended.output.split())
     assert ended.code == 1, ended.output

@@ -23,7 +23,8 @@ class Screen:
     """All that a command has drawn in its terminal."""
 
     def __init__(self, terminal: int) -> None:
-        self.terminal, self.drawn = terminal, b""
+        self.terminal = terminal
+        self.drawn = b""
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self) -> None:

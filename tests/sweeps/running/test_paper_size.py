@@ -40,11 +40,9 @@ REMOVED = {
     "length ratio": ("yes", "ja das ist so"),
 }
 """A pair for each rule of the script."""
-EUROPARL, CRAWL, NEWS = (
-    ("wmt13/training-parallel-europarl-v7.tgz", "training/europarl-v7.de-en"),
-    ("wmt13/training-parallel-commoncrawl.tgz", "commoncrawl.de-en"),
-    ("wmt14/training-parallel-nc-v9.tgz", "training/news-commentary-v9.de-en"),
-)
+EUROPARL = ("wmt13/training-parallel-europarl-v7.tgz", "training/europarl-v7.de-en")
+CRAWL = ("wmt13/training-parallel-commoncrawl.tgz", "commoncrawl.de-en")
+NEWS = ("wmt14/training-parallel-nc-v9.tgz", "training/news-commentary-v9.de-en")
 Members = list[tuple[tarfile.TarInfo, bytes]]
 
 
@@ -52,7 +50,8 @@ def member(name: str, content: bytes = b"", link: str = "") -> tuple[tarfile.Tar
     info = tarfile.TarInfo(name)
     info.size = len(content)
     if link:
-        info.type, info.linkname = tarfile.SYMTYPE, link
+        info.type = tarfile.SYMTYPE
+        info.linkname = link
     return info, content
 
 

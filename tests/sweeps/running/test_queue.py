@@ -92,7 +92,9 @@ class Sweep:
 
 class Process:
     def __init__(self, sweep: Sweep, name: str, group: Listed) -> None:
-        self.sweep, self.name, self.group = sweep, name, group
+        self.sweep = sweep
+        self.name = name
+        self.group = group
         self.turn, self.orders = Turn(cast(WorkerGroup, group)), list[Order]()
         sweep.queue.start(name, self.orders.append)
         begun = self.orders[0].assignment
@@ -196,7 +198,8 @@ def test_a_stop_does_not_wait_for_workers_that_start(sweep: Sweep) -> None:
 
 
 def test_single_trials_can_be_stopped(sweep: Sweep) -> None:
-    first, second = sweep.begin(BEGUN, [], [Stopped(2)]), sweep.begin(BEGUN, [], DONE)
+    first = sweep.begin(BEGUN, [], [Stopped(2)])
+    second = sweep.begin(BEGUN, [], DONE)
     first.step()
     sweep.stopping.trials = frozenset({"base-s1", "base-s2"})
     sweep.queue.tick()
@@ -286,7 +289,8 @@ def test_silence_counts_while_somebody_looks(
 ) -> None:
     now: list[float] = [0.0]
     monkeypatch.setattr("sweeps.running.failures.time.monotonic", lambda: now[0])
-    watched, found = Silence(60.0), []
+    watched = Silence(60.0)
+    found = []
     for sign, at in zip(signs, looks, strict=True):
         now[0] = at
         found.append(watched.stalled(sign))

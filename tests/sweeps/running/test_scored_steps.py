@@ -100,7 +100,8 @@ def test_weights_of_training_that_ended_early_are_scored(early: Path, tmp_path: 
     trained = (folder / "trained").read_text()
     lines = json.loads(must(folder, "evaluate", "task=scored", "s/base", "score.beam=2", "--json"))
     must(folder, "train", *STUDY, "row=greedy", "--add")
-    base, greedy = result(folder, "base-s1"), result(folder, "greedy-s1")
+    base = result(folder, "base-s1")
+    greedy = result(folder, "greedy-s1")
     weights = 4 * base["scores"]["dev"]["score"]
     assert (greedy["step"], greedy["scores"]["dev"]["score"]) == (base["step"], weights)
     assert [line["score"] for line in lines if line["set"] == "dev"] == [weights / 2]

@@ -86,7 +86,8 @@ def test_two_trials_train_and_six_are_scored(swept: Path) -> None:
     study = read_study(swept / "runs/s")
     for trial in study.trials:
         folder = study.trial_folder(trial)
-        config, result = folder.config() or {}, folder.finished_result(trial.key) or {}
+        config = folder.config() or {}
+        result = folder.finished_result(trial.key) or {}
         assert (
             config.get("weights", "")
             == trial.weights
@@ -155,7 +156,8 @@ def test_other_settings_score_again_without_a_step_of_training(
     swept: Path, tmp_path: Path, run: Run
 ) -> None:
     folder = Path(shutil.copytree(swept, tmp_path / "here"))
-    before, steps = scores(folder), trained_steps(folder)
+    before = scores(folder)
+    steps = trained_steps(folder)
     code, output = run(folder, *SWEEP[:3], "score.beam=2")
     assert code == 0, output
     now = scores(folder)

@@ -3,7 +3,10 @@
 import subprocess
 import sys
 
-TUNE, TORCH, MLFLOW, PLAN = "ray.tune", "torch", "mlflow", "sweeps.planning.plan"
+TUNE = "ray.tune"
+TORCH = "torch"
+MLFLOW = "mlflow"
+PLAN = "sweeps.planning.plan"
 UNNEEDED = {
     "sweeps.running.group": {TUNE, TORCH, MLFLOW, PLAN},
     "sweeps.running.trial_process": {TORCH, MLFLOW, PLAN},

@@ -56,10 +56,8 @@ def test_the_signals_of_slurm_stop_with_a_checkpoint_and_exit_codes_of_their_own
 ) -> None:
     """Slurm signals all processes of a step."""
     write_paced_task(workplace)
-    trial, words = (
-        workplace / "runs" / "s" / "base-s1",
-        ["task=small", "sweep.name=s", "train.steps=20"],
-    )
+    trial = workplace / "runs" / "s" / "base-s1"
+    words = ["task=small", "sweep.name=s", "train.steps=20"]
     train_to(6, workplace)
     running = Running.start("train", *words, cwd=workplace, trial=trial)
     running.wait_for_step(4)
@@ -77,10 +75,8 @@ def test_the_signals_of_slurm_stop_with_a_checkpoint_and_exit_codes_of_their_own
 @pytest.mark.slow
 def test_a_sweep_with_all_its_processes_stops_by_the_signal_of_slurm(workplace: Path) -> None:
     write_paced_task(workplace)
-    trial, words = (
-        workplace / "runs" / "s" / "base-s1",
-        ["task=small", "sweep.name=s", "train.steps=20"],
-    )
+    trial = workplace / "runs" / "s" / "base-s1"
+    words = ["task=small", "sweep.name=s", "train.steps=20"]
     train_to(6, workplace)
     running = Running.start("sweep", *words, "sweep.rows=[base]", cwd=workplace, trial=trial)
     running.wait_for_step(4)
@@ -113,10 +109,8 @@ def test_a_trial_that_is_told_to_stop_from_elsewhere_saves_and_the_next_command_
 ) -> None:
     """By `allelse stop`, of all that runs and of this trial alone."""
     write_paced_task(workplace)
-    trial, words = (
-        workplace / "runs" / "s" / "base-s1",
-        ["task=small", "sweep.name=s", "train.steps=20"],
-    )
+    trial = workplace / "runs" / "s" / "base-s1"
+    words = ["task=small", "sweep.name=s", "train.steps=20"]
     for step, stop in ((6, ["stop"]), (12, ["stop", "base-s1"])):
         train_to(step, workplace)
         running = Running.start("train", *words, cwd=workplace, trial=trial)

@@ -19,7 +19,8 @@ STEPS = 30
 HELD = 8
 """The step at which a trial waits for the fault."""
 WORDS = ["task=small", "sweep.name=s", f"train.steps={STEPS}"]
-FULL, READ_ONLY = "No space left on device", "Read-only file system"
+FULL = "No space left on device"
+READ_ONLY = "Read-only file system"
 FIX = {FULL: "free space there", READ_ONLY: "make it writable"}
 AGAIN = "then run again: allelse sweep task=small"
 BEHIND = "MLflow is not up to date; run `allelse sync sweep.name=s`"
@@ -129,7 +130,8 @@ def apart(tmp_path: Path, furnish: Furnish) -> Iterator[Study]:
 @pytest.fixture
 def trial(tmp_path: Path, furnish: Furnish) -> Iterator[Study]:
     """Only the trial's folder is the disk, without its checkpoints."""
-    cwd, checkpoints = write_paced_task(furnish(tmp_path / "study")), tmp_path / "checkpoints"
+    cwd = write_paced_task(furnish(tmp_path / "study"))
+    checkpoints = tmp_path / "checkpoints"
     checkpoints.mkdir()
     with in_memory(cwd / "runs" / "s" / "base-s1") as disk:
         yield Study(cwd, disk, checkpoints)
@@ -261,7 +263,10 @@ def test_a_disk_that_is_too_small_for_each_file_in_turn(
     """
     study: Study = request.getfixturevalue(place)
     study.impatient()
-    size, found, behind, code = 2, set[str](), False, 1
+    size = 2
+    found = set[str]()
+    behind = False
+    code = 1
     (study.disk.folder / "ballast").write_bytes(bytes(5000))  # two pages; two files with the folder
     study.disk.resize(f"{limit}={size}")
     while code:

@@ -28,7 +28,8 @@ class Study:
     """The folder where every command runs, and the output of the first one."""
 
     def __init__(self, cwd: Path, first: subprocess.CompletedProcess[str]) -> None:
-        self.cwd, self.first = cwd, first
+        self.cwd = cwd
+        self.first = first
         self.folder = cwd / "runs" / "synthetic-tiny"
 
     def result(self, trial: str, name: str = "synthetic-tiny") -> dict[str, Any]:
@@ -90,10 +91,8 @@ def test_a_sweep_writes_the_report_that_the_verb_writes(study: Study) -> None:
 def test_the_next_sweep_trains_the_failed_row_scores_the_others_again_and_leaves_an_unreadable_one_alone(
     study: Study,
 ) -> None:
-    before, journal = (
-        study.result("base-s1"),
-        (study.folder / "base-s1" / "journal.jsonl").read_text(),
-    )
+    before = study.result("base-s1")
+    journal = (study.folder / "base-s1" / "journal.jsonl").read_text()
     unreadable = study.folder / "e_learned_positions-s1" / "result.json"
     kept = unreadable.rename(unreadable.with_suffix(".kept"))
     unreadable.symlink_to(unreadable.name)  # a link to itself cannot be read

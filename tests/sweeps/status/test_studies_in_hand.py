@@ -12,7 +12,8 @@ from sweeps.planning.studies.named_study import study_to_read
 from sweeps.running.recorder import Recorder
 from tracking.study import Study, write_study
 
-OLDER, NEWER = "synthetic-tiny", "mine"
+OLDER = "synthetic-tiny"
+NEWER = "mine"
 ROWS = "sweep.rows=[base,d_smoothing_0,big]"
 READING = ("status", "table")
 

@@ -64,10 +64,8 @@ def test_the_numbers_are_those_of_the_results(folder: Path) -> None:
         for row in ("base", "a_heads_1")
     ]
     for name in ("nll", "ppl", "bleu", "bleu_paper", "chrf"):
-        one, means = (
-            metric(found, name),
-            [mean([r["scores"]["dev"][name] for r in side]) for side in results],
-        )
+        one = metric(found, name)
+        means = [mean([r["scores"]["dev"][name] for r in side]) for side in results]
         if name == "ppl":
             means = [exp(mean([r["scores"]["dev"]["nll"] for r in side])) for side in results]
         assert one["means"] == pytest.approx(means)

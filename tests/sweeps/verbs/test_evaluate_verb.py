@@ -148,7 +148,8 @@ def test_settings_of_an_interrupted_evaluation_do_not_mix_with_a_result(
     trained: Path, twin: Path
 ) -> None:
     """`allelse sweep decode.beam=1` wrote its settings, and was stopped before it evaluated."""
-    config, result = twin / "config.yaml", (twin / "result.json").read_text("utf-8")
+    config = twin / "config.yaml"
+    result = (twin / "result.json").read_text("utf-8")
     config.write_text(config.read_text("utf-8").replace("beam: 4", "beam: 1"), "utf-8")
     (line,) = evaluated(trained, "twins/base-s1", "--set", "dev")
     assert (line["decoded"], line["decode"]["beam"]) == (True, 1)
@@ -205,7 +206,8 @@ def test_scoring_again_takes_the_tokenizer_of_bleu_and_adds_the_sample(
         before["seconds"],
     )
     assert [*after["scores"]] == ["dev", "test", "train_sample"]
-    old, new = before["scores"]["test"], after["scores"]["test"]
+    old = before["scores"]["test"]
+    new = after["scores"]["test"]
     bleu = sacrebleu(
         trained, twin / "hypotheses" / "test.txt", "test", "-b", "-w", "12", "--tokenize", "char"
     )

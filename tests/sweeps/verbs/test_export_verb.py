@@ -60,10 +60,8 @@ def test_ctranslate2_with_the_card_s_settings_searches_like_the_trial_without_a_
     lines = (trained / "test.txt").read_text("utf-8").splitlines()
     ours, uncut = (translated(trained, *words) for words in (short, settings))
     assert ours != uncut
-    code, known = (
-        example(trained / "searched" / "README.md"),
-        (trained / "dev.txt").read_text("utf-8").splitlines()[0],
-    )
+    code = example(trained / "searched" / "README.md")
+    known = (trained / "dev.txt").read_text("utf-8").splitlines()[0]
     assert code[-1].count(f'"{known}"') == 1
     asked = [code[-1].replace(f'"{known}"', json.dumps(line)) for line in lines]
     command = [sys.executable, "-c", "\n".join([*code[:-1], *asked])]

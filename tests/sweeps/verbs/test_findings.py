@@ -48,7 +48,8 @@ def study_of(
     published: Mapping[str, float] | None = None,
 ) -> Study:
     """A study of hand-made folders, in ``runs/made``."""
-    home, paper = (folder / "runs" / "made").resolve(), published or {}
+    home = (folder / "runs" / "made").resolve()
+    paper = published or {}
     trials = tuple(
         StudyTrial(
             row,
@@ -71,7 +72,8 @@ def study_of(
     study = Study(home, trials, {}, asked, margins=dict(margins or {}), task=CARD)
     write_study(study)
     for trial in trials:
-        bleu, path = scores[trial.row][trial.seed - 1], study.trial_folder(trial).result_path
+        bleu = scores[trial.row][trial.seed - 1]
+        path = study.trial_folder(trial).result_path
         value = 10.0 if bleu is None else bleu
         finish(
             study,
@@ -316,7 +318,8 @@ def test_two_studies_are_adjusted_over_all_pairs(tmp_path: Path) -> None:
         of_row = next(each for each in pairs if "a-s1" in each["first"]["trials"])
         return next(each for each in of_row["metrics"] if each["metric"] == "bleu")
 
-    alone, together = pair_of("made/a", "other/a"), pair_of("made", "other")
+    alone = pair_of("made/a", "other/a")
+    together = pair_of("made", "other")
     assert (alone["rows"], together["rows"]) == (1, 4)
     assert alone["over_seeds"]["p"] <= ALPHA < together["over_seeds"]["p"]
     assert together["over_seeds"]["p"] == pytest.approx(4 * alone["over_seeds"]["p"])

@@ -80,7 +80,8 @@ def test_without_yes_only_a_preview_is_printed(whole: Path) -> None:
 def test_rows_and_trials_are_dropped_and_restored(
     folder: Path, words: list[str], left: list[str]
 ) -> None:
-    before, files = (folder / STUDY / "study.json").read_text("utf-8"), contents(folder / STUDY)
+    before = (folder / STUDY / "study.json").read_text("utf-8")
+    files = contents(folder / STUDY)
     output = printed(folder, "drop", *words, "--yes")
     study = study_in(folder)
     assert names(study) == left

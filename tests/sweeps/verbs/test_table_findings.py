@@ -74,7 +74,8 @@ def csv_rows(folder: Path, *words: str) -> dict[str, dict[str, str]]:
 def test_a_small_value_is_never_shown_as_zero_nor_written_as_one(tmp_path: Path) -> None:
     small = (2.00e-10, 1.97e-10, 1.97e-10)
     made_study(tmp_path, losses({"base": (1.00e-10, 1.02e-10, 1.01e-10), "small": small}))
-    row, line = rows(tmp_path)["small"], csv_rows(tmp_path)["small"]
+    row = rows(tmp_path)["small"]
+    line = csv_rows(tmp_path)["small"]
     assert row["low_loss"] < row["delta_loss"] < row["high_loss"]
     assert row["delta_loss"] == row["loss"] - rows(tmp_path)["base"]["loss"]
     assert float(line["delta_loss"]) == row["delta_loss"]
@@ -260,7 +261,8 @@ def test_other_seeds_than_those_of_base_are_said_with_the_difference_at_common_s
     tmp_path: Path,
 ) -> None:
     made_study(tmp_path, losses(HARD | {"moved": (*HARD["moved"], 0.15, 0.16)}))
-    still, moved = rows(tmp_path)["still"], rows(tmp_path)["moved"]
+    still = rows(tmp_path)["still"]
+    moved = rows(tmp_path)["moved"]
     assert still["delta_loss"] == pytest.approx(0.0211), "from the mean over all seeds of base"
     assert still["delta_common_seeds_loss"] == pytest.approx(0.0027)
     assert moved["delta_common_seeds_loss"] == moved["delta_loss"]
@@ -318,10 +320,8 @@ FOUND = {
 def test_the_first_line_says_what_was_found(
     tmp_path: Path, better: Any, margin: float | None, line: str
 ) -> None:
-    metric, margins = (
-        Metric("loss", better=better, set="test"),
-        {} if margin is None else {"loss": margin},
-    )
+    metric = Metric("loss", better=better, set="test")
+    margins = {} if margin is None else {"loss": margin}
     study = made_study(tmp_path, losses(FOUND), (metric,), margins=margins)
     assert table(tmp_path).startswith(f"made {line} ")
     assert printed(tmp_path, "table", "sweep.name=made", "--format", "md").count(f"\n{line}\n") == 1

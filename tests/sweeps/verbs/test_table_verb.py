@@ -25,7 +25,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A study of four rows with three seeds, written by hand."""
     folder = tmp_path_factory.mktemp("table")
     sweep(folder, f"sweep.rows=[{','.join(ROWS)}]", "sweep.seeds=[1,2,3]")
-    study, noise = study_in(folder), random.Random(7)
+    study = study_in(folder)
+    noise = random.Random(7)
     for trial in study.trials:
         of = study.trial_folder(trial)
         result = of.result()
@@ -49,7 +50,8 @@ def lines(folder: Path, *options: str) -> list[dict[str, str]]:
 
 
 def test_another_set_has_its_own_scores_and_no_published_ones(folder: Path) -> None:
-    dev, test = lines(folder)[0], lines(folder, "--set", "test")[0]
+    dev = lines(folder)[0]
+    test = lines(folder, "--set", "test")[0]
     assert float(test["bleu"]) - float(dev["bleu"]) == pytest.approx(5, abs=0.5)
     assert ("paper_bleu" in dev, "paper_bleu" in test) == (True, False)
     shown = " ".join(text(folder, "--set", "test").split())
@@ -253,7 +255,8 @@ def test_latex_is_typeset_in_two_columns(
 
 
 def test_a_page_for_print_has_the_words_of_the_terminal_and_a_short_caption(folder: Path) -> None:
-    tex, markdown = text(folder, "--format", "tex"), text(folder, "--format", "md")
+    tex = text(folder, "--format", "tex")
+    markdown = text(folder, "--format", "md")
     words = "learned positional embedding instead of sinusoids"
     assert all(words in shown for shown in (tex, markdown))
     assert not [

@@ -39,7 +39,8 @@ def test_metrics_of_one_label_are_told_apart_by_their_sets() -> None:
     ("other", "words"), [("2 seeds", "2 seeds"), (object(), "accuracy: 2 seeds")]
 )
 def test_a_reason_of_some_metrics_names_them(other: object, words: str) -> None:
-    accuracy, speed = Metric("accuracy"), Metric("speed")
+    accuracy = Metric("accuracy")
+    speed = Metric("speed")
     assert _reason_words([(accuracy, "2 seeds"), (speed, other)]) == words
 
 

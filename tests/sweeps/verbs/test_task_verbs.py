@@ -115,7 +115,8 @@ def result(folder: Path, trial: str) -> dict[str, Any]:
 
 
 def test_scores_are_kept_and_other_settings_apart(folder: Path) -> None:
-    trial, before = folder / "runs/s/base-s1", result(folder, "base-s1")
+    trial = folder / "runs/s/base-s1"
+    before = result(folder, "base-s1")
     line, advice = said_by(folder, "rescore", "base-s1", *BASE, "train.cut=0.75")
     name, scored, place = json.loads(line)
     assert (name, scored["dev"]["score"], place) == (

@@ -120,7 +120,8 @@ for step in range(1, 5):
     trial.evaluated("dev", {"score": 1.0})
     trial.evaluated("test", {"score": 1.0})
 """
-    now, events = [100.0], list[Event]()
+    now = [100.0]
+    events = list[Event]()
 
     def tell(event: Event) -> None:
         events.append(event)

@@ -83,7 +83,8 @@ def trained() -> dict[str, Any]:
 
 
 def test_a_state_comes_back_to_the_bit(opened: Opened) -> None:
-    store, state = opened(), trained()
+    store = opened()
+    state = trained()
     reports = Report(1, {"loss": 0.5}, 1.0), Report(2, {"loss": 0.25}, 2.0, 1, True)
     store.save(7, state, 12.5, None, reports)
     store.settle()
@@ -105,7 +106,9 @@ def test_a_state_comes_back_to_the_bit(opened: Opened) -> None:
 
 
 def test_what_training_does_next_changes_no_checkpoint(opened: Opened) -> None:
-    store, weights, array = opened(), torch.zeros(3), np.zeros(3)
+    store = opened()
+    weights = torch.zeros(3)
+    array = np.zeros(3)
     store.save(1, {"w": weights, "a": array}, 0.0, None, ())
     weights += 1
     array += 1

@@ -112,6 +112,8 @@ def test_the_cpu_seconds_of_a_measurement_are_not_the_training_s() -> None:
     time = TrainingTime(0.0, 0.0, cast(CpuTime, cpu))
     time.go_on()
     with time.left_out():
-        cpu.own, cpu.total = 4.0, 14.0
-    cpu.own, cpu.total = 6.0, 16.0
+        cpu.own = 4.0
+        cpu.total = 14.0
+    cpu.own = 6.0
+    cpu.total = 16.0
     assert time.cpu_seconds == 2.0

@@ -32,7 +32,8 @@ def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 @pytest.mark.slow
 def test_a_trial_is_resumed_and_translated_from_a_bucket(workplace: Path, s3: str) -> None:
-    trial, place = workplace / "runs" / "kept" / "base-s1", f"paths.checkpoints={s3}/study"
+    trial = workplace / "runs" / "kept" / "base-s1"
+    place = f"paths.checkpoints={s3}/study"
     first = typed(workplace, *WORDS, place)
     assert first.exit_code == 0, first.output
     assert not (trial / "checkpoints").exists()

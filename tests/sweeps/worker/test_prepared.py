@@ -220,7 +220,8 @@ def test_a_node_prepares_the_planned_copy_or_names_itself(here: Path) -> None:
 def test_a_trial_does_not_go_on_with_another_copy(here: Path) -> None:
     prepare_all(planned(here, "base"))
     trial = planned(here, "base").trials[0]
-    folder, place = TrialFolder(here / "base-s1", task_card(trial.task)), trial.prepared_folder
+    folder = TrialFolder(here / "base-s1", task_card(trial.task))
+    place = trial.prepared_folder
     folder.path.mkdir()
     folder.provenance_path.write_text(
         json.dumps({"commit": "", "data_identity": trial.prepared_as()})
@@ -243,7 +244,8 @@ def open_at_once(here: Path, ready: Any, found: Any) -> None:
 
 def test_two_processes_at_once_prepare_once(here: Path) -> None:
     context = multiprocessing.get_context("spawn")
-    ready, found = context.Barrier(2), context.Queue()
+    ready = context.Barrier(2)
+    found = context.Queue()
     processes = [context.Process(target=open_at_once, args=(here, ready, found)) for _ in range(2)]
     for process in processes:
         process.start()
@@ -257,7 +259,9 @@ def test_two_processes_at_once_prepare_once(here: Path) -> None:
 def test_preparing_and_checking_give_signs_of_life(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trial, told, signs = planned(here, "base").trials[0], list[str](), list[None]()
+    trial = planned(here, "base").trials[0]
+    told = list[str]()
+    signs = list[None]()
     monkeypatch.setattr("sweeps.worker.prepared.alive", lambda: signs.append(None))
     prepare_once(
         trial.task,

@@ -39,7 +39,8 @@ def saved_steps(trial: Path) -> list[int]:
 
 
 def test_what_it_leaves(alone: Path) -> None:
-    found, journal = result(alone), lines(alone / "journal.jsonl")
+    found = result(alone)
+    journal = lines(alone / "journal.jsonl")
     assert [line["step"] for line in journal] == sorted({*range(7, STEPS, 7), 40, 50, STEPS})
     assert journal[-1]["checkpoint"] == STEPS
     assert (found["params"], found["flops"]) == (8, 2.0 * STEPS)
@@ -65,7 +66,9 @@ def test_the_newest_the_best_and_the_named_steps_stay_as_arrays(alone: Path) -> 
 
 
 def test_named_steps_are_averaged_and_scored_again_without_training(alone: Path) -> None:
-    folder, before, journal = alone.parents[2], result(alone), lines(alone / "journal.jsonl")
+    folder = alone.parents[2]
+    before = result(alone)
+    journal = lines(alone / "journal.jsonl")
     again = typed(folder, *ALONE, "score.average=2")
     assert again.exit_code == 0, again.output
     assert lines(alone / "journal.jsonl") == journal, "nothing is trained again"
