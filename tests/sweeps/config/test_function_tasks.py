@@ -66,7 +66,7 @@ def test_a_row_of_a_file_sets_its_group(folder: Path) -> None:
 
 def test_the_full_form_of_the_same_keys_has_the_same_trials(folder: Path) -> None:
     """A function grows into a task with a schema, and its study goes on."""
-    before = plan_of(folder, "task=spiral", "sweep.vary={width: [8]}")
+    lines_before = plan_of(folder, "task=spiral", "sweep.vary={width: [8]}")
     (folder / "spiral.py").write_text("""\
 from dataclasses import dataclass
 
@@ -93,7 +93,7 @@ task = Task("spiral", version=1, schema=Config, metrics=(Metric("accuracy", bett
 """)
     sys.modules.pop("spiral")
     after = plan_of(folder, "task=spiral", "sweep.vary={width: [8]}")
-    assert [line["key"] for line in after] == [line["key"] for line in before]
+    assert [line["key"] for line in after] == [line["key"] for line in lines_before]
 
 
 def test_a_parameter_named_seed_gets_the_trials_seed(folder: Path) -> None:
@@ -115,24 +115,24 @@ def test_a_parameter_that_is_no_key_is_refused(folder: Path, parameters: str, re
     between = "" if parameters.startswith("*") else "*, "
     text = SPIRAL[: SPIRAL.index("def ")] + f"def spiral(trial, {between}{parameters}):\n    pass\n"
     (folder / "spiral.py").write_text(text)
-    said = refusal(folder, "plan", "task=spiral")
-    assert "task (spiral.py:4)" in said
-    assert reason in said
+    message = refusal(folder, "plan", "task=spiral")
+    assert "task (spiral.py:4)" in message
+    assert reason in message
 
 
 @pytest.mark.parametrize("first", ["width: int = 1", "*, width: int = 1", ""])
 def test_a_function_that_does_not_take_the_trial_is_refused(folder: Path, first: str) -> None:
     text = SPIRAL[: SPIRAL.index("def ")] + f"def spiral({first}):\n    pass\n"
     (folder / "spiral.py").write_text(text)
-    said = refusal(folder, "plan", "task=spiral")
-    assert "spiral() must take the trial first: def spiral(trial, *, …)" in said
+    message = refusal(folder, "plan", "task=spiral")
+    assert "spiral() must take the trial first: def spiral(trial, *, …)" in message
 
 
 def test_a_file_with_two_functions_asks_for_one_of_them(folder: Path) -> None:
     second = SPIRAL[SPIRAL.index("@task") :].replace("def spiral", "def deep")
     (folder / "spiral.py").write_text(f"{SPIRAL}\n\n{second}")
-    said = refusal(folder, "plan", "task=spiral")
-    assert "declares several tasks must be one of task=spiral:spiral, task=spiral:deep" in said
+    message = refusal(folder, "plan", "task=spiral")
+    assert "declares several tasks must be one of task=spiral:spiral, task=spiral:deep" in message
     assert plan_of(folder, "task=spiral:deep")[0]["row"] == "base"
 
 
@@ -157,5 +157,5 @@ def test_a_wrong_key_is_refused_with_the_nearest_one(folder: Path) -> None:
 def test_a_score_without_a_metric_fails_the_trial_by_its_name(folder: Path) -> None:
     text = SPIRAL.replace("return 1 / width + trial.seed", 'return {"acuracy": 1}')
     (folder / "spiral.py").write_text(text)
-    said = typed(folder, "train", "tracking=off").output
-    assert "acuracy is not a metric of the task, which has accuracy" in " ".join(said.split())
+    output = typed(folder, "train", "tracking=off").output
+    assert "acuracy is not a metric of the task, which has accuracy" in " ".join(output.split())

@@ -220,9 +220,9 @@ def test_the_change_is_described_with_the_values_after_scaling(
 @pytest.mark.parametrize("row", ROWS)
 def test_a_row_differs_at_every_scale_in_the_same_keys(row: str, scale: str) -> None:
     exempt = {"train.steps"} if row == "big" and scale == "tiny" else set()
-    found = composed(row, scale)
-    assert set(found.changes) | exempt == set(composed(row, "paper").changes)
-    assert set(found.kept.left_out) == exempt
+    scaled_row = composed(row, scale)
+    assert set(scaled_row.changes) | exempt == set(composed(row, "paper").changes)
+    assert set(scaled_row.kept.left_out) == exempt
 
 
 @pytest.mark.parametrize("scale", SCALES)

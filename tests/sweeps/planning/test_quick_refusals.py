@@ -49,17 +49,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_no_refusal_loads_a_heavy_library(folder: Path) -> None:
-    before = contents(folder)
-    done = subprocess.run(
+    files_before = contents(folder)
+    process = subprocess.run(
         [sys.executable, "-c", IN_ONE_PROCESS, json.dumps(REFUSED)],
         cwd=folder,
         capture_output=True,
         text=True,
         check=True,
     )
-    codes, loaded = json.loads(done.stdout)
+    codes, loaded = json.loads(process.stdout)
     assert (codes, loaded) == ([2] * len(REFUSED), [])
-    assert contents(folder) == before
+    assert contents(folder) == files_before
 
 
 @pytest.mark.parametrize(

@@ -61,15 +61,20 @@ def test_made_rows_score_the_row_that_they_are_made_of(folder: Path) -> None:
 
 
 def test_a_plan_says_what_only_scores_and_what_is_trained_although_it_scores(folder: Path) -> None:
-    shown = " ".join(
+    output = " ".join(
         allelse(folder, "plan", *STUDY, "sweep.rows=[base,greedy,both]").stdout.split()
     )
-    assert "scores base's weights" in shown
-    assert "3 of 3 trials, 1 of them only score" in shown
+    assert "scores base's weights" in output
+    assert "3 of 3 trials, 1 of them only score" in output
     assert (
-        "Trained, not only scored: both changes keys that train as well as keys that score" in shown
+        "Trained, not only scored: both changes keys that train as well as keys that score"
+        in output
     )
-    (trial,) = [each for each in planned(folder, "sweep.rows=[base,greedy]").trials if each.host]
+    (trial,) = [
+        candidate
+        for candidate in planned(folder, "sweep.rows=[base,greedy]").trials
+        if candidate.host
+    ]
     assert (trial.costs.flops, trial.costs.checkpoint_bytes) == (0.0, 0.0)
 
 
@@ -184,5 +189,5 @@ def test_the_sweep_of_decoding_trains_base_alone_at_each_scale(tmp_path: Path, s
     (averaging,) = [trial for trial in scored if trial.config.decode.average_checkpoints == 5]
     every = averaging.config.decode.average_every
     last = base.steps // every * every
-    assert {last - place * every for place in range(5)} <= {*base.kept_steps}
+    assert {last - index * every for index in range(5)} <= {*base.kept_steps}
     assert min(base.kept_steps) > 0

@@ -148,8 +148,8 @@ def test_cpu_seconds_are_those_of_all_workers(workplace: Path) -> None:
     """Rank zero uses little, and waits until it knows what the other one has used."""
     write_task(workplace, {HEAD: f"\nimport time\n{HEAD}", "    total = trial.saved": BURNS})
     words = ["task=small", "sweep.name=s", "cluster.workers=2", "sweep.rows=[base]"]
-    done = allelse("sweep", *words, cwd=workplace, timeout=600)
-    assert done.returncode == 0, done.stdout + done.stderr
+    process = allelse("sweep", *words, cwd=workplace, timeout=600)
+    assert process.returncode == 0, process.stdout + process.stderr
     assert lines(workplace / "runs" / "s" / "base-s1" / "result.json")[0]["cpu_seconds"] >= 1.0
 
 
@@ -185,12 +185,18 @@ def swept(tmp_path_factory: pytest.TempPathFactory, furnish: Callable[[Path], Pa
         write_summing_task(
             folder, "fault(trial, trial.config.model.size, step)", functions, rows_of_sizes(sizes)
         )
-        more = ["sweep.stall_minutes=0.4"] if workers == 1 else []
+        options = ["sweep.stall_minutes=0.4"] if workers == 1 else []
         chosen = f"sweep.rows=[{','.join(['base', *sizes])}]"
-        done = allelse(
-            "sweep", *WORDS, f"cluster.workers={workers}", chosen, *more, cwd=folder, timeout=1800
+        process = allelse(
+            "sweep",
+            *WORDS,
+            f"cluster.workers={workers}",
+            chosen,
+            *options,
+            cwd=folder,
+            timeout=1800,
         )
-        return Swept(folder / "runs" / "s", done.returncode, done.stdout + done.stderr)
+        return Swept(folder / "runs" / "s", process.returncode, process.stdout + process.stderr)
 
     return run
 
@@ -205,14 +211,14 @@ def test_each_attempt_ends_with_its_cause_and_a_finished_trial_is_as_undisturbed
     sweep, (_, *ends) = swept(workers), FAULTS[workers][row]
     trial = sweep.trial(row)
     base = sweep.trial("base")
-    found = reasons(sweep.trial(row))
-    assert len(found) == len(ends), sweep.output
-    assert all(re.fullmatch(end, reason) for end, reason in zip(ends, found, strict=True)), found
+    causes = reasons(sweep.trial(row))
+    assert len(causes) == len(ends), sweep.output
+    assert all(re.fullmatch(end, reason) for end, reason in zip(ends, causes, strict=True)), causes
     journal = [line["step"] for line in lines(trial / "journal.jsonl")]
     if ends[-1] == DONE:
         assert (f"{row}-s1: resumed at step 6" in sweep.output) == (len(ends) > 1)
         scores = [
-            json.loads((each / "result.json").read_text())["scores"] for each in (base, trial)
+            json.loads((folder / "result.json").read_text())["scores"] for folder in (base, trial)
         ]
         assert scores[0] == scores[1]
         assert newest_state(trial / "checkpoints") == newest_state(base / "checkpoints")

@@ -52,10 +52,10 @@ def folder(tmp_path: Path, database: Path, monkeypatch: pytest.MonkeyPatch) -> P
     return tmp_path
 
 
-def edit(folder: Path, before: str, after: str) -> None:
+def edit(folder: Path, old: str, new: str) -> None:
     source = (folder / "scored.py").read_text("utf-8")
-    assert before in source
-    (folder / "scored.py").write_text(source.replace(before, after), "utf-8")
+    assert old in source
+    (folder / "scored.py").write_text(source.replace(old, new), "utf-8")
 
 
 def train(folder: Path, *rows: str) -> None:
@@ -74,7 +74,7 @@ def score(folder: Path, trial: str) -> float:
     return float(result(folder, trial)["scores"]["dev"]["score"])
 
 
-def shown(folder: Path, row: str) -> str:
+def table_row(folder: Path, row: str) -> str:
     """The row as a table for other programs has it."""
     lines = printed(folder, "table", "sweep.name=s", "--format", "csv").splitlines()
     return next(line for line in lines if line.startswith(f"{row},"))
@@ -115,13 +115,13 @@ def test_other_weights_of_the_host_are_scored_and_no_old_score_is_shown(
 ) -> None:
     edit(folder, SCORES, SAMPLED)
     train(folder, *dict.fromkeys(("base", host, row)))
-    before = score(folder, f"{row}-s1")
-    assert str(before)[:8] in shown(folder, row)
+    score_before = score(folder, f"{row}-s1")
+    assert str(score_before)[:8] in table_row(folder, row)
 
     change(folder)
-    assert score(folder, f"{row}-s1") == before
-    assert "to score again" in shown(folder, row)
-    assert str(before)[:8] not in shown(folder, row)
+    assert score(folder, f"{row}-s1") == score_before
+    assert "to score again" in table_row(folder, row)
+    assert str(score_before)[:8] not in table_row(folder, row)
     assert state(folder, row) == "to score again"
     frames = load(folder / "runs/s")
     assert (
@@ -129,12 +129,12 @@ def test_other_weights_of_the_host_are_scored_and_no_old_score_is_shown(
         == "to score again"
     )
     assert row not in set(frames.scores["row"])
-    assert str(before)[:8] not in typed(folder, "compare", row, host, "sweep.name=s").output
+    assert str(score_before)[:8] not in typed(folder, "compare", row, host, "sweep.name=s").output
     planned = json.loads(printed(folder, "plan", *STUDY, "--json"))
     assert {trial["row"]: trial["finished"] for trial in planned}[row] is False
 
     printed(folder, *TRAIN, f"row={row}")
-    assert score(folder, f"{row}-s1") == score(folder, f"{host}-s1") * 4 != before
+    assert score(folder, f"{row}-s1") == score(folder, f"{host}-s1") * 4 != score_before
     assert result(folder, f"{row}-s1")["weights"] == result(folder, f"{host}-s1")["weights"]
     assert state(folder, row) == "finished"
 
@@ -227,8 +227,8 @@ def test_a_row_is_unlike_the_others_as_its_host_is(folder: Path) -> None:
     assert unlike_rows(table, "code of scoring") == "big_greedy"
 
 
-def unlike_rows(table: str, what: str) -> str:
-    lines = re.search(rf"[:;] {what} \w+ \(scored.py changed\), not \w+: ([\w, ]+)[.;]", table)
+def unlike_rows(table: str, part: str) -> str:
+    lines = re.search(rf"[:;] {part} \w+ \(scored.py changed\), not \w+: ([\w, ]+)[.;]", table)
     return lines[1] if lines else ""
 
 

@@ -76,17 +76,17 @@ def in_terminal(folder: Path, *words: str) -> Iterator[tuple[Screen, subprocess.
 def test_a_run_shows_what_watching_it_shows(tmp_path: Path) -> None:
     write_paced_task(tmp_path)
     train_to(6, tmp_path)
-    named = "sweep.name=s"
-    with in_terminal(tmp_path, "train", "task=small", "row=base", "train.steps=50", named) as (
-        own,
+    study = "sweep.name=s"
+    with in_terminal(tmp_path, "train", "task=small", "row=base", "train.steps=50", study) as (
+        view,
         run,
     ):
-        wait_until(lambda: own.shows_step_6() or run.poll() is not None, "step 6")
-        with in_terminal(tmp_path, "status", "--watch", named) as (watching, _):
+        wait_until(lambda: view.shows_step_6() or run.poll() is not None, "step 6")
+        with in_terminal(tmp_path, "status", "--watch", study) as (watching, _):
             wait_until(lambda: watching.shows_step_6(), "the same view")
         train_to(50, tmp_path)
         wait_until(lambda: run.poll() is not None, "the end")
-    heads = [line for line in own.lines() if line[:4] == ["row", "seed", "state", "step"]]
+    heads = [line for line in view.lines() if line[:4] == ["row", "seed", "state", "step"]]
     assert heads[-1] in watching.lines()
-    assert any("Ctrl-C is safe" in " ".join(line) for line in own.lines())
+    assert any("Ctrl-C is safe" in " ".join(line) for line in view.lines())
     assert run.returncode == 0

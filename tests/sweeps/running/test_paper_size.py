@@ -27,9 +27,9 @@ ROOT = Path(__file__).resolve().parents[3]
 DOCUMENT = ROOT / "docs" / "paper-size.md"
 NUMBERS = ("one", "two", "three", "four", "five", "six")
 PLAIN = [
-    (f"the {one} dog sees {two} cats", f"der {one} Hund sieht {two} Katzen")
-    for one in NUMBERS
-    for two in NUMBERS
+    (f"the {first} dog sees {second} cats", f"der {first} Hund sieht {second} Katzen")
+    for first in NUMBERS
+    for second in NUMBERS
 ]
 REMOVED = {
     "empty side": ("", "nichts"),
@@ -73,12 +73,13 @@ def served(tmp_path: Path) -> Path:
     """The folder that the server shows: three archives, with pairs to remove and with files of
     other languages."""
     folder = tmp_path / "served"
-    others = [
+    other_files = [
         member("training/europarl-v7.fr-en.en", b"another\n"),
         member("training/README", b"text\n"),
     ]
     write_archive(
-        folder / EUROPARL[0], [*others, *text_members(EUROPARL[1], [*PLAIN, *REMOVED.values()])]
+        folder / EUROPARL[0],
+        [*other_files, *text_members(EUROPARL[1], [*PLAIN, *REMOVED.values()])],
     )
     spaced = [("  a  big\u00a0dog\r", "ein\tgroßer Hund \u2028 heute")]
     write_archive(folder / CRAWL[0], text_members(CRAWL[1], spaced * 2))
@@ -106,10 +107,10 @@ def place(tmp_path: Path) -> Path:
     return copied("wmt14", tmp_path / "clone")
 
 
-def script(place: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def script(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "wmt14.py", *words],
-        cwd=place,
+        cwd=folder,
         capture_output=True,
         text=True,
         timeout=120,
@@ -117,8 +118,8 @@ def script(place: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def files_of(place: Path) -> set[str]:
-    return {str(path.relative_to(place)) for path in place.rglob("*") if path.is_file()}
+def files_of(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
 def test_the_script_is_a_page() -> None:
@@ -129,19 +130,19 @@ def test_the_script_is_a_page() -> None:
 def test_the_text_is_downloaded_cleaned_by_counted_rules_and_written_side_by_side(
     place: Path, url: str
 ) -> None:
-    done = script(place, "--url", url)
-    assert done.returncode == 0, done.stderr
+    process = script(place, "--url", url)
+    assert process.returncode == 0, process.stderr
     english, german = (
         (place / "text" / f"train.{side}").read_text("utf-8") for side in ("en", "de")
     )
-    kept = [
+    pairs = [
         *PLAIN,
         ("a big dog", "ein großer Hund heute"),
         ("a big dog", "ein großer Hund heute"),
         *PLAIN[:3],
     ]
-    assert list(zip(english.split("\n"), german.split("\n"), strict=True)) == [*kept, ("", "")]
-    europarl, crawl, news = re.split(r"^(?=\w)", done.stdout, flags=re.MULTILINE)[1:]
+    assert list(zip(english.split("\n"), german.split("\n"), strict=True)) == [*pairs, ("", "")]
+    europarl, crawl, news = re.split(r"^(?=\w)", process.stdout, flags=re.MULTILINE)[1:]
     assert europarl.startswith("europarl-v7: 42 pairs, 36 kept, SHA-256 ")
     assert re.findall(r"^  1 (.+)$", europarl, re.MULTILINE) == list(REMOVED)
     assert crawl.startswith("commoncrawl: 2 pairs, 2 kept, ")
@@ -161,24 +162,24 @@ def test_no_path_of_an_archive_is_written_to(
         for name in ("../evil", "training/../../../evil", f"{tmp_path}/evil", "text/train.en")
     ]
     write_archive(served / NEWS[0], [*evil, *text_members(NEWS[1], PLAIN)])
-    before = files_of(tmp_path) - files_of(served)
+    files_before = files_of(tmp_path) - files_of(served)
     assert script(place, "--url", url).returncode == 0
-    new = {name for name in files_of(tmp_path) - before if not name.startswith("served/")}
+    new = {name for name in files_of(tmp_path) - files_before if not name.startswith("served/")}
     raw = {f"clone/text/raw/{Path(archive).name}" for archive, _ in (EUROPARL, CRAWL, NEWS)}
     assert new == {"clone/text/train.en", "clone/text/train.de", *raw}
     assert "evil" not in (place / "text/train.en").read_text("utf-8")
 
 
-def _link(stem: str, place: Path) -> Members:
-    (place / "secret").write_text("secret\n" * 3)
-    return [member(f"{stem}.en", link=str(place / "secret")), text_members(stem, PLAIN)[0]]
+def _link(stem: str, folder: Path) -> Members:
+    (folder / "secret").write_text("secret\n" * 3)
+    return [member(f"{stem}.en", link=str(folder / "secret")), text_members(stem, PLAIN)[0]]
 
 
-def _uneven(stem: str, place: Path) -> Members:
+def _uneven(stem: str, folder: Path) -> Members:
     return [text_members(stem, PLAIN)[0], text_members(stem, PLAIN[1:])[1]]
 
 
-def _not_utf8(stem: str, place: Path) -> Members:
+def _not_utf8(stem: str, folder: Path) -> Members:
     return [member(f"{stem}.de", b"gut\n\xe4\n"), member(f"{stem}.en", b"good\na\n")]
 
 
@@ -194,9 +195,9 @@ def test_text_that_is_not_whole_gets_no_name(
     members: Callable[[str, Path], Members], words: str, place: Path, served: Path, url: str
 ) -> None:
     write_archive(served / CRAWL[0], members(CRAWL[1], place))
-    done = script(place, "--url", url)
-    assert (done.returncode, done.stdout.count("\ncommoncrawl")) == (1, 0)
-    assert words in done.stderr
+    process = script(place, "--url", url)
+    assert (process.returncode, process.stdout.count("\ncommoncrawl")) == (1, 0)
+    assert words in process.stderr
     assert not {"text/train.en", "text/train.de"} & files_of(place)
 
 
@@ -209,10 +210,10 @@ def test_an_archive_that_cannot_be_read_is_named(
     path.unlink()
     if archive == "cut":
         path.write_bytes(content[: len(content) // 2])
-    done = script(place, "--url", url)
-    assert done.returncode == 1
-    assert "could not be fetched: " in done.stderr
-    assert "Traceback" not in done.stderr
+    process = script(place, "--url", url)
+    assert process.returncode == 1
+    assert "could not be fetched: " in process.stderr
+    assert "Traceback" not in process.stderr
 
 
 SMALLER = {
@@ -303,9 +304,9 @@ def test_the_commands_of_the_page_lead_to_the_table(
     assert script(place, *shlex.split(text)[2:], "--url", url).returncode == 0
     printed = {}
     for line in (plan, sweep, table):
-        done = run_command([*AS_MODULE, *smaller(line)], place)
-        assert done.returncode == 0, done.stderr
-        printed[shlex.split(line)[1]] = " ".join(done.stdout.split())
+        process = run_command([*AS_MODULE, *smaller(line)], place)
+        assert process.returncode == 0, process.stderr
+        printed[shlex.split(line)[1]] = " ".join(process.stdout.split())
     assert "Locked 3 trials of 2 rows; ppl, bleu_paper on dev: " in printed["plan"]
     assert "Follows its lock of " in printed["table"]
     assert "BLEU paper" in printed["table"]

@@ -74,7 +74,7 @@ class Sweep:
         write_task(folder)
         words = ["task=small", "sweep.name=s", "sweep.rows=[base,square]", "sweep.seeds=[1,2]"]
         self.plan = plan_sweep(words, here=folder)
-        self.recorders = {each.trial.name: Recorder(each) for each in self.plan.pending}
+        self.recorders = {planned.trial.name: Recorder(planned) for planned in self.plan.pending}
         self.said, self.stopping = io.StringIO(), Stopping()
         progress = Progress(self.plan, Console(file=self.said, width=200))
         self.queue = Queue(self.recorders, progress, self.stopping, max_failures)
@@ -103,13 +103,13 @@ class Process:
     def step(self) -> StepResult:
         """One poll, whose events the queue takes."""
         self.turn.order = self.orders[-1]
-        said = self.turn.step()
-        self.sweep.queue.take(self.name, said.attempt, said.events)
-        if said.lost is not None:
+        poll = self.turn.step()
+        self.sweep.queue.take(self.name, poll.attempt, poll.events)
+        if poll.lost is not None:
             self.sweep.queue.lose(self.name, lambda: Lost("nobody should ask", ""))
-        elif said.over:
+        elif poll.over:
             self.sweep.queue.end(self.name)
-        return said
+        return poll
 
     def run(self) -> "Process":
         while not self.step().over:
@@ -132,9 +132,9 @@ def test_trials_begin_in_their_order_and_end(sweep: Sweep) -> None:
 
 def test_a_trial_that_lost_its_workers_comes_before_those_that_have_not_begun(sweep: Sweep) -> None:
     first = sweep.begin(BEGUN, KILLED).run()
-    other = sweep.begin(BEGUN, DONE)
-    assert (other.trial, other.attempt, first.group.closed) == (first.trial, 2, True)
-    assert other.run().sweep.reasons("base-s1") == [
+    second = sweep.begin(BEGUN, DONE)
+    assert (second.trial, second.attempt, first.group.closed) == (first.trial, 2, True)
+    assert second.run().sweep.reasons("base-s1") == [
         "worker lost: worker 0 was killed (SIGKILL)",
         "finished",
     ]
@@ -287,25 +287,25 @@ def test_workers_that_end_oddly_are_not_used_again(
 def test_silence_counts_while_somebody_looks(
     signs: list[list[int]], looks: list[float], stalls_at: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now: list[float] = [0.0]
-    monkeypatch.setattr("sweeps.running.failures.time.monotonic", lambda: now[0])
+    clock: list[float] = [0.0]
+    monkeypatch.setattr("sweeps.running.failures.time.monotonic", lambda: clock[0])
     watched = Silence(60.0)
-    found = []
+    stalls = []
     for sign, at in zip(signs, looks, strict=True):
-        now[0] = at
-        found.append(watched.stalled(sign))
-    assert found == [at == stalls_at for at in looks]
+        clock[0] = at
+        stalls.append(watched.stalled(sign))
+    assert stalls == [at == stalls_at for at in looks]
 
 
 def test_the_time_left_is_known_once_a_trial_has_finished(sweep: Sweep) -> None:
-    def left() -> float | None:
+    def seconds_left() -> float | None:
         return Progress(sweep.plan, Console(file=io.StringIO())).seconds_left()
 
     write_study(recorded(sweep.plan, ["allelse", "sweep"]))
     first = sweep.begin(BEGUN, DONE)
     first.step()
-    assert left() is None
+    assert seconds_left() is None
     first.run()
-    known = left()
-    assert known is not None
-    assert known >= 3.0, "it took a second, and three others are to come"
+    seconds = seconds_left()
+    assert seconds is not None
+    assert seconds >= 3.0, "it took a second, and three others are to come"

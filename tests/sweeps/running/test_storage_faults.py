@@ -61,8 +61,8 @@ class Study:
         return self.apart / "s" / "base-s1" if self.apart else self.trial / "checkpoints"
 
     def words(self, verb: str) -> list[str]:
-        place = [f"paths.checkpoints={self.apart}"] if self.apart else []
-        return [verb, *WORDS, "row=base" if verb == "train" else "sweep.rows=[base]", *place]
+        options = [f"paths.checkpoints={self.apart}"] if self.apart else []
+        return [verb, *WORDS, "row=base" if verb == "train" else "sweep.rows=[base]", *options]
 
     def start(self, verb: str, *words: str) -> Running:
         return Running.start(*self.words(verb), *words, cwd=self.cwd, trial=self.trial)
@@ -264,7 +264,7 @@ def test_a_disk_that_is_too_small_for_each_file_in_turn(
     study: Study = request.getfixturevalue(place)
     study.impatient()
     size = 2
-    found = set[str]()
+    failed_files = set[str]()
     behind = False
     code = 1
     (study.disk.folder / "ballast").write_bytes(bytes(5000))  # two pages; two files with the folder
@@ -278,7 +278,7 @@ def test_a_disk_that_is_too_small_for_each_file_in_turn(
                 assert "Traceback" not in line, line
                 behind = BEHIND in line or behind
                 if FULL in line and not line.startswith("sync"):
-                    found.add(
+                    failed_files.add(
                         Path(line.partition(f": {FULL}")[0].rpartition(" ")[2]).name.removesuffix(
                             ".part"
                         )
@@ -290,7 +290,7 @@ def test_a_disk_that_is_too_small_for_each_file_in_turn(
     if behind:  # the ledger of what MLflow has comes last
         assert allelse("sync", "sweep.name=s", cwd=study.cwd).returncode == 0
     study.check_whole(tmp_path / "alone")
-    assert found >= kinds, found
+    assert failed_files >= kinds, failed_files
 
 
 @pytest.mark.ray

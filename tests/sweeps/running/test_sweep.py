@@ -64,11 +64,11 @@ def test_a_failed_row_is_shown_with_its_cause_and_does_not_stop_the_others(study
 
 
 def test_a_repeated_sweep_runs_nothing_and_mlflow_has_one_run_per_trial(study: Study) -> None:
-    before = lines(study.folder / "base-s1" / "attempts.jsonl")
+    attempts_before = lines(study.folder / "base-s1" / "attempts.jsonl")
     again = typed(study.cwd, "sweep", *SHORT, DEFAULT, TWO_ROWS)
     assert again.exit_code == 0, again.output
     assert "2 of 2 finished" in again.stdout
-    assert lines(study.folder / "base-s1" / "attempts.jsonl") == before
+    assert lines(study.folder / "base-s1" / "attempts.jsonl") == attempts_before
     assert sorted(status for _, status in mlflow_runs(study.cwd / "runs")) == [
         "FAILED",
         "FINISHED",
@@ -91,14 +91,14 @@ def test_a_sweep_writes_the_report_that_the_verb_writes(study: Study) -> None:
 def test_the_next_sweep_trains_the_failed_row_scores_the_others_again_and_leaves_an_unreadable_one_alone(
     study: Study,
 ) -> None:
-    before = study.result("base-s1")
+    result_before = study.result("base-s1")
     journal = (study.folder / "base-s1" / "journal.jsonl").read_text()
     unreadable = study.folder / "e_learned_positions-s1" / "result.json"
-    kept = unreadable.rename(unreadable.with_suffix(".kept"))
+    moved = unreadable.rename(unreadable.with_suffix(".kept"))
     unreadable.symlink_to(unreadable.name)  # a link to itself cannot be read
     again = allelse("sweep", "decode.beam=1", cwd=study.cwd)
     assert unreadable.is_symlink()
-    kept.replace(unreadable)
+    moved.replace(unreadable)
     assert again.returncode == 1, again.stdout + again.stderr
     assert "e_learned_positions-s1: result.json cannot be read" in again.stdout
     assert "2 of 3 finished" in again.stdout
@@ -108,9 +108,9 @@ def test_the_next_sweep_trains_the_failed_row_scores_the_others_again_and_leaves
         assert study.result(f"{row}-s1")["scores"]["dev"]["decode"]["beam"] == 1
     after = study.result("base-s1")
     assert (after["key"], after["seconds"], after["step"]) == (
-        before["key"],
-        before["seconds"],
-        before["step"],
+        result_before["key"],
+        result_before["seconds"],
+        result_before["step"],
     )
     assert (study.folder / "base-s1" / "journal.jsonl").read_text() == journal
 
@@ -127,29 +127,29 @@ def test_the_ui_prints_its_address_answers_there_alone_and_ends_quietly(
             text=True,
             start_new_session=True,
         )
-    before = sorted(study.cwd.iterdir())
+    files_before = sorted(study.cwd.iterdir())
     try:
         assert server.stdout
-        found = re.search(r"http://127\.0\.0\.1:\d+", server.stdout.readline())
-        assert found
-        wait_until(lambda: answers(found[0]), "MLflow's page", timeout=240)
-        assert _listening(server.pid) == {found[0].removeprefix("http://")}
+        match = re.search(r"http://127\.0\.0\.1:\d+", server.stdout.readline())
+        assert match
+        wait_until(lambda: answers(match[0]), "MLflow's page", timeout=240)
+        assert _listening(server.pid) == {match[0].removeprefix("http://")}
     finally:
         os.killpg(server.pid, signal.SIGINT)
         assert server.wait(timeout=60) == 0
     assert "Traceback" not in (tmp_path / "ui.log").read_text()
-    assert not answers(found[0])
-    assert sorted(study.cwd.iterdir()) == before, "MLflow left files in the current folder"
+    assert not answers(match[0])
+    assert sorted(study.cwd.iterdir()) == files_before, "MLflow left files in the current folder"
 
 
 def _listening(process: int) -> set[str]:
     """The addresses where the process and its children listen."""
     family = psutil.Process(process).children(recursive=True)
-    connections = [each for one in family for each in one.net_connections("inet")]
+    connections = [connection for member in family for connection in member.net_connections("inet")]
     return {
-        f"{each.laddr.ip}:{each.laddr.port}"
-        for each in connections
-        if each.status == psutil.CONN_LISTEN
+        f"{connection.laddr.ip}:{connection.laddr.port}"
+        for connection in connections
+        if connection.status == psutil.CONN_LISTEN
     }
 
 

@@ -30,8 +30,8 @@ def content(folder: Path, *words: str) -> Any:
     return json.loads(printed(folder, "compare", *words, "--json"))
 
 
-def metric(found: Any, name: str) -> Any:
-    return next(each for each in found["pairs"][0]["metrics"] if each["metric"] == name)
+def metric(comparison: Any, name: str) -> Any:
+    return next(entry for entry in comparison["pairs"][0]["metrics"] if entry["metric"] == name)
 
 
 def test_two_rows_show_settings_both_kinds_of_chance_and_sentences(folder: Path) -> None:
@@ -55,7 +55,7 @@ def test_two_rows_show_settings_both_kinds_of_chance_and_sentences(folder: Path)
 
 
 def test_the_numbers_are_those_of_the_results(folder: Path) -> None:
-    found = content(folder, "base", "a_heads_1", ONE)
+    comparison = content(folder, "base", "a_heads_1", ONE)
     results = [
         [
             json.loads((folder / f"runs/one/{row}-s{seed}/result.json").read_text())
@@ -64,19 +64,23 @@ def test_the_numbers_are_those_of_the_results(folder: Path) -> None:
         for row in ("base", "a_heads_1")
     ]
     for name in ("nll", "ppl", "bleu", "bleu_paper", "chrf"):
-        one = metric(found, name)
+        entry = metric(comparison, name)
         means = [mean([r["scores"]["dev"][name] for r in side]) for side in results]
         if name == "ppl":
             means = [exp(mean([r["scores"]["dev"]["nll"] for r in side])) for side in results]
-        assert one["means"] == pytest.approx(means)
-        assert one["difference"] == pytest.approx(means[1] - means[0])
-        assert one["over_seeds"]["low"] < one["difference"] < one["over_seeds"]["high"]
+        assert entry["means"] == pytest.approx(means)
+        assert entry["difference"] == pytest.approx(means[1] - means[0])
+        assert entry["over_seeds"]["low"] < entry["difference"] < entry["over_seeds"]["high"]
         for seed in (1, 2, 3):
-            test = one["over_samples"][f"seed {seed}"]
+            test = entry["over_samples"][f"seed {seed}"]
             ours, theirs = (side[seed - 1]["scores"]["dev"][name] for side in results)
             assert test["difference"] == pytest.approx(theirs - ours)
             assert test["samples"] == SIZE
-    assert list(found["pairs"][0]["configuration"]) == ["model.n_heads", "model.d_k", "model.d_v"]
+    assert list(comparison["pairs"][0]["configuration"]) == [
+        "model.n_heads",
+        "model.d_k",
+        "model.d_v",
+    ]
 
 
 def test_the_most_different_sentences_are_those_of_the_files(folder: Path) -> None:
@@ -86,9 +90,9 @@ def test_the_most_different_sentences_are_those_of_the_files(folder: Path) -> No
         "test",
         ["base-s2", "a_heads_1-s2"],
     )
-    sizes = [abs(each["difference"]) for each in samples["differing"]]
+    sizes = [abs(sentence["difference"]) for sentence in samples["differing"]]
     assert (len(sizes), sizes) == (10, sorted(sizes, reverse=True))
-    for each in samples["differing"]:
+    for sentence in samples["differing"]:
         lines = {
             "source": folder / "test.txt",
             "reference": folder / "test.txt",
@@ -96,18 +100,19 @@ def test_the_most_different_sentences_are_those_of_the_files(folder: Path) -> No
             "a_heads_1-s2": folder / "runs/one/a_heads_1-s2/hypotheses/test.txt",
         }
         expected = {
-            name: path.read_text().splitlines()[each["place"] - 1] for name, path in lines.items()
+            name: path.read_text().splitlines()[sentence["place"] - 1]
+            for name, path in lines.items()
         }
-        assert each["texts"] == expected
+        assert sentence["texts"] == expected
 
 
 @pytest.mark.parametrize("names", [("one", "two"), ("runs/one", "runs/two")])
 def test_two_studies_row_by_row(folder: Path, names: tuple[str, str]) -> None:
-    found = content(folder, *names)
-    rows = [(pair["first"]["name"], pair["second"]["name"]) for pair in found["pairs"]]
+    comparison = content(folder, *names)
+    rows = [(pair["first"]["name"], pair["second"]["name"]) for pair in comparison["pairs"]]
     assert rows == [("one/base", "two/base"), ("one/a_heads_1", "two/a_heads_1")]
-    assert found["not_compared"] == {"first": ["a_heads_4"], "second": []}
-    assert "train.warmup_steps" in found["pairs"][0]["configuration"]
+    assert comparison["not_compared"] == {"first": ["a_heads_4"], "second": []}
+    assert "train.warmup_steps" in comparison["pairs"][0]["configuration"]
     text = printed(folder, "compare", *names)
     assert "one and two: differences are two − one" in text
     assert "Not finished in both studies, so not compared: a_heads_4 of one" in text
@@ -153,9 +158,9 @@ def test_unfinished_trials_are_refused_with_their_state(own: Path) -> None:
 def test_other_data_is_said(own: Path) -> None:
     (own / "dev.txt").write_text("a b c\n" * SIZE)
     sweep(own, "sweep.name=three", "sweep.rows=[base]")
-    found = content(own, "one/base-s1", "three/base")
-    assert "data" in found["pairs"][0]["configuration"]
-    assert "different sentences" in metric(found, "bleu")["over_samples"]["seed 1"]["untested"]
+    comparison = content(own, "one/base-s1", "three/base")
+    assert "data" in comparison["pairs"][0]["configuration"]
+    assert "different sentences" in metric(comparison, "bleu")["over_samples"]["seed 1"]["untested"]
 
 
 def test_a_task_without_texts_names_samples_by_their_place(tmp_path: Path) -> None:

@@ -79,10 +79,10 @@ def test_a_plan_of_a_new_study_leads_to_a_sweep_with_the_same_overrides(tmp_path
 def test_a_plan_of_a_recorded_study_leads_to_what_it_showed(
     folder: Path, arguments: list[str], advice: list[str], runs: list[str]
 ) -> None:
-    found = next_of(folder, "plan", *arguments)
+    command = next_of(folder, "plan", *arguments)
     assert next_of(folder, "status") == ["sweep", NAMED]
-    assert found == ["sweep", NAMED, *advice]
-    assert would_run(folder, found) == runs
+    assert command == ["sweep", NAMED, *advice]
+    assert would_run(folder, command) == runs
 
 
 def test_a_finished_study_leads_to_its_table_and_its_runs(tmp_path: Path) -> None:

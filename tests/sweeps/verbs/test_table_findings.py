@@ -27,8 +27,8 @@ THREE = (1, 2, 3)
 def losses(values: Mapping[str, Sequence[float]]) -> Scores:
     """Of seeds 1, 2, …"""
     return {
-        row: {seed: {"loss": value} for seed, value in enumerate(of, 1)}
-        for row, of in values.items()
+        row: {seed: {"loss": value} for seed, value in enumerate(row_values, 1)}
+        for row, row_values in values.items()
     }
 
 
@@ -52,8 +52,8 @@ def made_study(
     home = (folder / "runs" / "made").resolve()
     write_study(Study(home, trials, {}, (), task=Card("toy", 1, metrics), **fields))
     study = read_study(home)
-    for place, trial in enumerate(trials):
-        other_tasks.train(study, place, {"test": dict(scores[trial.row][trial.seed])})
+    for index, trial in enumerate(trials):
+        other_tasks.train(study, index, {"test": dict(scores[trial.row][trial.seed])})
     return study
 
 
@@ -133,8 +133,8 @@ def test_a_row_that_builds_on_another_has_no_published_figures_of_it(tmp_path: P
         "bleu": 26.0
     }
     assert "P_drop 0.2" in study.trials[-1].change, "its change is said in its own words"
-    found = json.loads(printed(tmp_path, "table", "--format", "json"))
-    row = next(each for each in found if each["row"] == "big_dropout")
+    table = json.loads(printed(tmp_path, "table", "--format", "json"))
+    row = next(line for line in table if line["row"] == "big_dropout")
     assert [row["paper_ppl"], row["paper_delta_ppl"], row["verdict_ppl"]] == [None, None, ""]
 
 
@@ -146,17 +146,17 @@ def pieces_study(folder: Path, pieces: Mapping[str, str]) -> Study:
     """Rows with their vocabulary; where it is empty, trials do not record it. The data of v500 is
     another."""
     scores: dict[str, dict[int, dict[str, Any]]] = {}
-    for place, (row, digest) in enumerate(pieces.items()):
+    for index, (row, digest) in enumerate(pieces.items()):
         recorded = {"pieces": digest} if digest else {}
         scores[row] = {
             seed: {
-                "ppl": 4.0 + place + seed / 50,
-                "accuracy": 0.5 + place / 10 + seed / 90,
+                "ppl": 4.0 + index + seed / 50,
+                "accuracy": 0.5 + index / 10 + seed / 90,
                 **recorded,
             }
             for seed in THREE
         }
-    published = {row: {"ppl": 5.0 + place} for place, row in enumerate(pieces)}
+    published = {row: {"ppl": 5.0 + index} for index, row in enumerate(pieces)}
     study = made_study(folder, scores, (PPL, ACCURACY), published)
     for trial in study.trials:
         if trial.row == "v500":
@@ -196,9 +196,9 @@ def test_trials_that_do_not_record_their_pieces_are_told_apart_by_their_data(
     tmp_path: Path,
 ) -> None:
     pieces_study(tmp_path, dict.fromkeys(VOCABULARIES, ""))
-    found = rows(tmp_path)
-    assert found["v500"]["finding_ppl"] == "not tested: different pieces from base"
-    assert found["deep"]["delta_ppl"] is not None
+    table = rows(tmp_path)
+    assert table["v500"]["finding_ppl"] == "not tested: different pieces from base"
+    assert table["deep"]["delta_ppl"] is not None
 
 
 def test_perplexities_of_another_vocabulary_are_not_compared(tmp_path: Path) -> None:
@@ -209,12 +209,12 @@ def test_perplexities_of_another_vocabulary_are_not_compared(tmp_path: Path) -> 
         "sweep.vary={data.vocab_size: [500]}",
         "sweep.seeds=[1,2,3]",
     )
-    found = {row["row"]: row for row in json.loads(printed(tmp_path, "table", "--format", "json"))}
-    assert (found["vocab_size_500"]["delta_ppl"], found["vocab_size_500"]["delta_bleu"]) == (
+    table = {row["row"]: row for row in json.loads(printed(tmp_path, "table", "--format", "json"))}
+    assert (table["vocab_size_500"]["delta_ppl"], table["vocab_size_500"]["delta_bleu"]) == (
         None,
         0.0,
     )
-    assert found["big"]["delta_ppl"] == 0.0
+    assert table["big"]["delta_ppl"] == 0.0
 
 
 def test_a_task_of_ones_own_says_within_what_its_scores_compare(tmp_path: Path) -> None:
@@ -225,24 +225,24 @@ def test_a_task_of_ones_own_says_within_what_its_scores_compare(tmp_path: Path) 
     task = task.replace(
         'Metric("score", set="test")', 'Metric("score", set="test", within="units")'
     )
-    place = Place(tmp_path)
-    place.write(FILES | {"toy.py": task})
-    place.train("base")
-    place.train("size_2", "--add")
-    base, size_2 = json.loads(place.must("table", STUDY, "--format", "json"))
+    workplace = Place(tmp_path)
+    workplace.write(FILES | {"toy.py": task})
+    workplace.train("base")
+    workplace.train("size_2", "--add")
+    base, size_2 = json.loads(workplace.must("table", STUDY, "--format", "json"))
     assert (base["score"], size_2["score"]) == (4.0, 8.0)
     assert size_2["delta_score"] is None
     assert (
         "score has no Δ where scores can't be compared: size_2 (different units from base)."
-        in place.table("md")
+        in workplace.table("md")
     )
 
 
 def test_a_set_of_three_samples_is_not_tested(tmp_path: Path) -> None:
     """The row is right in each of them, and base in none."""
     study = sentence_studies.make(tmp_path / "runs" / "made", {"base": 0.5, "right": 0.5}, (1,))
-    for place, chance in enumerate((0.01, 1.0)):
-        sentence_studies.finish(study, place, sentence_studies.lines(place, chance)[:3])
+    for index, chance in enumerate((0.01, 1.0)):
+        sentence_studies.finish(study, index, sentence_studies.lines(index, chance)[:3])
     compared = printed(
         tmp_path, "compare", "base", "right", "sweep.name=made", "--metric", "accuracy"
     )
@@ -276,7 +276,9 @@ def test_other_seeds_than_those_of_base_are_said_with_the_difference_at_common_s
 
 
 def test_where_base_alone_has_more_seeds_the_caption_stays_short(tmp_path: Path) -> None:
-    many = {f"row_{place}": [value + place / 50 for value in HARD["still"]] for place in range(9)}
+    many = {
+        f"row_{number}": [value + number / 50 for value in HARD["still"]] for number in range(9)
+    }
     made_study(tmp_path, losses({"base": HARD["base"], **many}))
     text = table(tmp_path)
     assert "Seeds differ: base has 1 to 5; 9 rows have 1 to 3." in text

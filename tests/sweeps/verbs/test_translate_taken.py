@@ -26,7 +26,7 @@ def copy_with_this_study(trained: Path, folder: Path) -> Path:
 
 
 def translations(folder: Path, trial: str) -> bytes:
-    done = typed(
+    outcome = typed(
         folder,
         "translate",
         trial,
@@ -35,7 +35,7 @@ def translations(folder: Path, trial: str) -> bytes:
         "--output",
         f"{trial.replace('/', '-')}.txt",
     )
-    assert done.exit_code == 0, done.output
+    assert outcome.exit_code == 0, outcome.output
     return (folder / f"{trial.replace('/', '-')}.txt").read_bytes()
 
 

@@ -102,9 +102,9 @@ def test_without_torch_and_a_typed_rate_there_are_no_device_flops(tmp_path: Path
 
 
 def test_a_rate_must_be_above_zero(tmp_path: Path) -> None:
-    done = allelse(tmp_path, "plan", "cluster.sustained_tflops=0")
-    assert done.returncode == 2
-    assert "cluster.sustained_tflops" in done.stderr
+    outcome = allelse(tmp_path, "plan", "cluster.sustained_tflops=0")
+    assert outcome.returncode == 2
+    assert "cluster.sustained_tflops" in outcome.stderr
 
 
 def test_the_cpu_seconds_of_a_measurement_are_not_the_training_s() -> None:
