@@ -39,10 +39,11 @@ def test_its_trial_runs_in_the_process_of_the_command_and_loads_no_torch(workpla
     assert "0 of 1 trials to run" in again.stdout
 
 
+def lines_of(folder: Path, ending: str) -> int:
+    return sum(len(path.read_text("utf-8").splitlines()) for path in folder.rglob(ending))
+
+
 @pytest.mark.parametrize("name", LIMITS)
 def test_examples_are_short(name: str) -> None:
-    sizes = [
-        sum(len(path.read_text("utf-8").splitlines()) for path in (EXAMPLES / name).rglob(ending))
-        for ending in ("*.py", "*.yaml")
-    ]
+    sizes = [lines_of(EXAMPLES / name, ending) for ending in ("*.py", "*.yaml")]
     assert all(size <= limit for size, limit in zip(sizes, LIMITS[name], strict=True)), sizes

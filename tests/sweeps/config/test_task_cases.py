@@ -266,7 +266,8 @@ def test_the_task_that_is_right_is_planned(tmp_path: Path, costs: str, note: str
         line for line in outcome.stdout.splitlines() if not line.startswith("Time: unknown")
     ]
     assert ("unknown" in "\n".join(of_costs)) == ("flops" not in costs)
-    assert re.findall(r"^.*are computed", outcome.stdout, re.MULTILINE) == [note] * bool(note)
+    notes = re.findall(r"^.*are computed", outcome.stdout, re.MULTILINE)
+    assert notes == ([note] if note else [])
     assert outcome.stdout.rstrip().endswith("Next: allelse sweep task=small")
 
 

@@ -82,7 +82,9 @@ def test_the_nearest_trial_or_study_is_offered(
 
 @pytest.mark.parametrize("override", ["name=mine", "data=Multi30K", "scal=half"])
 def test_a_mistyped_name_of_a_study_contradicts_no_other_study(folder: Path, override: str) -> None:
-    overrides = [override, "train.steps=100", *["scale=half"] * ("scal" not in override)]
+    overrides = [override, "train.steps=100"]
+    if "scal" not in override:
+        overrides.append("scale=half")
     message = refusal(folder, "plan", "sweep.rows=[base]", *overrides)
     assert message.startswith(f"Refused, for 1 reason: {override.split('=')[0]} (command line) "), (
         message

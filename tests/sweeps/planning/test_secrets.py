@@ -18,12 +18,13 @@ NAME = "sweep.name=files-tiny"
 
 def holders(folder: Path, *secrets: str) -> list[str]:
     """The files that hold one of them."""
-    files = (path for path in folder.rglob("*") if path.is_file())
-    return [
-        str(path)
-        for path in files
-        if any(secret.encode() in path.read_bytes() for secret in secrets)
-    ]
+    paths = []
+    for path in folder.rglob("*"):
+        if path.is_file():
+            content = path.read_bytes()
+            if any(secret.encode() in content for secret in secrets):
+                paths.append(str(path))
+    return paths
 
 
 @pytest.mark.slow

@@ -38,11 +38,9 @@ class Cards:
     """GPUs that this machine does not have, as torch shows them."""
 
     def __init__(self, **capabilities: int) -> None:
-        self.names, self.capabilities, self.current = (
-            list(capabilities),
-            list(capabilities.values()),
-            0,
-        )
+        self.names = list(capabilities)
+        self.capabilities = list(capabilities.values())
+        self.current = 0
 
     @contextmanager
     def device(self, card: int) -> Iterator[None]:

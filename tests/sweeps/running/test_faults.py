@@ -208,7 +208,8 @@ def test_each_attempt_ends_with_its_cause_and_a_finished_trial_is_as_undisturbed
     swept: Sweeps, workers: int, row: str
 ) -> None:
     """The rows differ in a size that computes nothing."""
-    sweep, (_, *ends) = swept(workers), FAULTS[workers][row]
+    sweep = swept(workers)
+    _, *ends = FAULTS[workers][row]
     trial = sweep.trial(row)
     base = sweep.trial("base")
     causes = reasons(sweep.trial(row))

@@ -57,8 +57,9 @@ def member(name: str, content: bytes = b"", link: str = "") -> tuple[tarfile.Tar
 
 def text_members(stem: str, pairs: list[tuple[str, str]]) -> Members:
     """The two files of a corpus, German first as at statmt.org."""
-    english, german = ("".join(f"{pair[side]}\n" for pair in pairs).encode() for side in (0, 1))
-    return [member(f"{stem}.de", german), member(f"{stem}.en", english)]
+    english = "".join(f"{source}\n" for source, _ in pairs)
+    german = "".join(f"{target}\n" for _, target in pairs)
+    return [member(f"{stem}.de", german.encode()), member(f"{stem}.en", english.encode())]
 
 
 def write_archive(path: Path, members: Members) -> None:

@@ -202,10 +202,10 @@ def test_a_row_has_the_scores_that_evaluate_gives_its_weights(
         for row in table
         if row["row"] != "base"
     }
-    assert table_scores == {
-        f"beam_{beam}": [evaluated[f"s/base-s{seed}", "dev", beam] for seed in (1, 2)]
-        for beam in (1, 8)
-    }
+    expected = {}
+    for beam in (1, 8):
+        expected[f"beam_{beam}"] = [evaluated[f"s/base-s{seed}", "dev", beam] for seed in (1, 2)]
+    assert table_scores == expected
     again = json.loads(allelse(*words, "--set", "test", cwd=folder).stdout)
     assert [line["now"] for line in again] == [False] * 4
     code, output = run(folder, *words, "--set", "tset")

@@ -54,9 +54,7 @@ def check_whole(trial: Path, *ends: str) -> None:
     steps = [line["step"] for line in lines(trial / "journal.jsonl")]
     assert steps == list(range(2, STEPS + 1, 2))
     causes = reasons(trial)
-    assert [cause.startswith(end) for cause, end in zip(causes, ends, strict=True)] == [True] * len(
-        ends
-    ), causes
+    assert all(cause.startswith(end) for cause, end in zip(causes, ends, strict=True)), causes
     assert {path.name for path in trial.glob("checkpoints/*/a*/*")} == {
         f"step-{STEPS - 2}",
         f"step-{STEPS}",
@@ -78,7 +76,8 @@ def test_two_workers_that_are_killed_in_turn_and_stopped_end_with_the_bits_of_un
     train_to(16, folder)
     running = Running.start(*words, cwd=folder, trial=trial)
     running.wait_for_step(7)
-    (syncer,), worker = running.processes("tracking.mlflow.sync"), running.workers(2)[1]
+    (syncer,) = running.processes("tracking.mlflow.sync")
+    worker = running.workers(2)[1]
     for process in (syncer, worker):
         process.kill()
     wait_until(lambda: len(reasons(trial)) == 1 or running.ended(), "the loss")
@@ -101,9 +100,7 @@ def test_two_workers_that_are_killed_in_turn_and_stopped_end_with_the_bits_of_un
     resumed = allelse(*words, cwd=folder)
     assert f"resumed at step {stopped['step']}" in resumed.stdout, resumed.stdout + resumed.stderr
     ends = ("worker lost: worker ", "worker lost: the trial's process", "interrupted", "finished")
-    assert [cause.startswith(end) for cause, end in zip(reasons(trial), ends, strict=True)] == [
-        True
-    ] * 4
+    assert all(cause.startswith(end) for cause, end in zip(reasons(trial), ends, strict=True))
     undisturbed = [line["step"] for line in lines(twin / "journal.jsonl")]
     assert [line["step"] for line in lines(trial / "journal.jsonl")] == sorted(
         {*undisturbed, stopped["step"]}
@@ -159,7 +156,9 @@ class Life:
     stopped: tuple[int, str]  # exit code and output of the first command, which SIGTERM ended
     ahead: int  # the newest checkpoint on disk when the first sweep was killed, which took no reports for a while
     refused: str  # what another process was told during the second sweep
-    left: tuple[int, str]  # exit code and output of the second sweep, which two signals ended
+    interrupted: tuple[
+        int, str
+    ]  # exit code and output of the second sweep, which two signals ended
     stuck: psutil.Process  # its worker, which could not stop
 
 
@@ -228,7 +227,7 @@ def test_a_stopped_command_prints_the_step_that_it_resumes_from_and_does(life: L
 def test_a_sweep_that_took_no_reports_for_a_while_and_was_killed_resumes_without_a_gap(
     life: Life,
 ) -> None:
-    assert f"base-s1: resumed at step {life.ahead}" in life.left[1]
+    assert f"base-s1: resumed at step {life.ahead}" in life.interrupted[1]
     assert first_step(life.trial, 3) == 22, "the checkpoint filled the journal in"
 
 
@@ -239,7 +238,7 @@ def test_while_a_sweep_runs_its_trial_is_refused_to_others(life: Life) -> None:
 
 
 def test_a_second_signal_quits_at_once_and_prints_the_lost_steps(life: Life) -> None:
-    code, output = life.left
+    code, output = life.interrupted
     assert code == 130, output
     assert re.search(
         r"base-s1 resumes from step \d+(; steps \d+ to \d+ are lost)?$", output, re.MULTILINE

@@ -54,27 +54,31 @@ def test_two_rows_show_settings_both_kinds_of_chance_and_sentences(folder: Path)
     assert text.splitlines()[-1] == f"Next: allelse table {ONE}"
 
 
+def scores_of(folder: Path, row: str, name: str) -> list[float]:
+    """On dev, of each seed."""
+    scores = []
+    for seed in (1, 2, 3):
+        result = json.loads((folder / f"runs/one/{row}-s{seed}/result.json").read_text())
+        scores.append(result["scores"]["dev"][name])
+    return scores
+
+
 def test_the_numbers_are_those_of_the_results(folder: Path) -> None:
     comparison = content(folder, "base", "a_heads_1", ONE)
-    results = [
-        [
-            json.loads((folder / f"runs/one/{row}-s{seed}/result.json").read_text())
-            for seed in (1, 2, 3)
-        ]
-        for row in ("base", "a_heads_1")
-    ]
+    rows = ("base", "a_heads_1")
     for name in ("nll", "ppl", "bleu", "bleu_paper", "chrf"):
         entry = metric(comparison, name)
-        means = [mean([r["scores"]["dev"][name] for r in side]) for side in results]
         if name == "ppl":
-            means = [exp(mean([r["scores"]["dev"]["nll"] for r in side])) for side in results]
+            means = [exp(mean(scores_of(folder, row, "nll"))) for row in rows]
+        else:
+            means = [mean(scores_of(folder, row, name)) for row in rows]
         assert entry["means"] == pytest.approx(means)
         assert entry["difference"] == pytest.approx(means[1] - means[0])
         assert entry["over_seeds"]["low"] < entry["difference"] < entry["over_seeds"]["high"]
         for seed in (1, 2, 3):
             test = entry["over_samples"][f"seed {seed}"]
-            ours, theirs = (side[seed - 1]["scores"]["dev"][name] for side in results)
-            assert test["difference"] == pytest.approx(theirs - ours)
+            first, second = (scores_of(folder, row, name)[seed - 1] for row in rows)
+            assert test["difference"] == pytest.approx(second - first)
             assert test["samples"] == SIZE
     assert list(comparison["pairs"][0]["configuration"]) == [
         "model.n_heads",

@@ -92,9 +92,8 @@ def test_the_statistics_of_every_sentence_are_kept(trained: Path, trial: Path) -
     assert statistics is not None
     head, sentences = statistics
     assert head["scores"] == {key: line[key] for key in head["scores"]}
-    nats, pieces = (
-        math.fsum(sentence[key] for sentence in sentences) for key in ("nats", "pieces")
-    )
+    nats = math.fsum(sentence["nats"] for sentence in sentences)
+    pieces = math.fsum(sentence["pieces"] for sentence in sentences)
     assert line["ppl"] == pytest.approx(math.exp(nats / pieces))
     lengths = [
         len(text.split()) for text in Path(line["hypotheses"]).read_text("utf-8").splitlines()
@@ -172,7 +171,8 @@ def test_a_sample_of_train_is_evaluated_without_decoding_and_kept(
     assert "bleu" not in line
     statistics = TrialFolder(twin, CARD).statistics("train_sample")
     assert statistics is not None
-    right, pieces = (sum(sample[name] for sample in statistics[1]) for name in ("right", "pieces"))
+    right = sum(sample["right"] for sample in statistics[1])
+    pieces = sum(sample["pieces"] for sample in statistics[1])
     assert 0.9 < line["accuracy"] == right / pieces
     assert not (twin / "hypotheses" / "train_sample.txt").exists()
     assert evaluated(trained, "twins/base-s1", "--set", "train_sample") == [

@@ -147,10 +147,9 @@ def test_each_row_says_one_thing(made: Path, stated: Path) -> None:
 
 def test_opposite_findings_share_no_mark_and_the_caption_tells_each(stated: Path) -> None:
     text = output_of(stated, "table", "--format", "md", "--intervals")
-    cells = {
-        row: next(line for line in text.splitlines() if line.startswith(f"| {row} |"))
-        for row in ROWS
-    }
+    cells = {}
+    for row in ROWS:
+        cells[row] = next(line for line in text.splitlines() if line.startswith(f"| {row} |"))
     # those of BLEU
     marks = {row: re.findall(r"(?<=\d)[▲▼▽◇⇈?]", line)[1:] for row, line in cells.items()}
     assert {row: symbols for row, symbols in marks.items() if symbols} == {
@@ -225,7 +224,8 @@ def test_formats_report_comparison_and_mlflow_agree_to_the_last_digit(made: Path
 
 def agree(folder: Path, row: str, line: Mapping[str, Any], of_csv: Mapping[str, str]) -> None:
     """JSON, CSV, the comparison and the scores say the same of the row."""
-    ours, base = ([value for value in ROWS[name] if value is not None] for name in (row, "base"))
+    ours = [value for value in ROWS[row] if value is not None]
+    base = [value for value in ROWS["base"] if value is not None]
     assert line["delta_bleu"] == pytest.approx(sum(ours) / len(ours) - sum(base) / len(base)), (
         "over all seeds of both"
     )

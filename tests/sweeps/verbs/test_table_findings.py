@@ -26,10 +26,10 @@ THREE = (1, 2, 3)
 
 def losses(values: Mapping[str, Sequence[float]]) -> Scores:
     """Of seeds 1, 2, …"""
-    return {
-        row: {seed: {"loss": value} for seed, value in enumerate(row_values, 1)}
-        for row, row_values in values.items()
-    }
+    scores: Scores = {}
+    for row, row_values in values.items():
+        scores[row] = {seed: {"loss": value} for seed, value in enumerate(row_values, 1)}
+    return scores
 
 
 def made_study(
@@ -133,8 +133,8 @@ def test_a_row_that_builds_on_another_has_no_published_figures_of_it(tmp_path: P
         "bleu": 26.0
     }
     assert "P_drop 0.2" in study.trials[-1].change, "its change is said in its own words"
-    table = json.loads(printed(tmp_path, "table", "--format", "json"))
-    row = next(line for line in table if line["row"] == "big_dropout")
+    lines = json.loads(printed(tmp_path, "table", "--format", "json"))
+    row = next(line for line in lines if line["row"] == "big_dropout")
     assert [row["paper_ppl"], row["paper_delta_ppl"], row["verdict_ppl"]] == [None, None, ""]
 
 
@@ -196,9 +196,9 @@ def test_trials_that_do_not_record_their_pieces_are_told_apart_by_their_data(
     tmp_path: Path,
 ) -> None:
     pieces_study(tmp_path, dict.fromkeys(VOCABULARIES, ""))
-    table = rows(tmp_path)
-    assert table["v500"]["finding_ppl"] == "not tested: different pieces from base"
-    assert table["deep"]["delta_ppl"] is not None
+    row_lines = rows(tmp_path)
+    assert row_lines["v500"]["finding_ppl"] == "not tested: different pieces from base"
+    assert row_lines["deep"]["delta_ppl"] is not None
 
 
 def test_perplexities_of_another_vocabulary_are_not_compared(tmp_path: Path) -> None:
@@ -209,12 +209,17 @@ def test_perplexities_of_another_vocabulary_are_not_compared(tmp_path: Path) -> 
         "sweep.vary={data.vocab_size: [500]}",
         "sweep.seeds=[1,2,3]",
     )
-    table = {row["row"]: row for row in json.loads(printed(tmp_path, "table", "--format", "json"))}
-    assert (table["vocab_size_500"]["delta_ppl"], table["vocab_size_500"]["delta_bleu"]) == (
+    row_lines = {
+        row["row"]: row for row in json.loads(printed(tmp_path, "table", "--format", "json"))
+    }
+    assert (
+        row_lines["vocab_size_500"]["delta_ppl"],
+        row_lines["vocab_size_500"]["delta_bleu"],
+    ) == (
         None,
         0.0,
     )
-    assert table["big"]["delta_ppl"] == 0.0
+    assert row_lines["big"]["delta_ppl"] == 0.0
 
 
 def test_a_task_of_ones_own_says_within_what_its_scores_compare(tmp_path: Path) -> None:
@@ -276,9 +281,9 @@ def test_other_seeds_than_those_of_base_are_said_with_the_difference_at_common_s
 
 
 def test_where_base_alone_has_more_seeds_the_caption_stays_short(tmp_path: Path) -> None:
-    many = {
-        f"row_{number}": [value + number / 50 for value in HARD["still"]] for number in range(9)
-    }
+    many = {}
+    for number in range(9):
+        many[f"row_{number}"] = [value + number / 50 for value in HARD["still"]]
     made_study(tmp_path, losses({"base": HARD["base"], **many}))
     text = table(tmp_path)
     assert "Seeds differ: base has 1 to 5; 9 rows have 1 to 3." in text

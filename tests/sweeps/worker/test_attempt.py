@@ -157,10 +157,9 @@ def test_reports_of_one_step_are_merged_and_the_later_value_counts(tmp_path: Pat
     events = events_of(tmp_path, SPLIT)
     # the last of each step
     reports = {event.step: event.metrics for event in events if isinstance(event, Report)}
-    values = [
-        {name: value for name, value in metrics.items() if "system/" not in name}
-        for metrics in reports.values()
-    ]
+    values = []
+    for metrics in reports.values():
+        values.append({name: value for name, value in metrics.items() if "system/" not in name})
     merged = {"train/loss": 1.0, "rate": 0.25, "eval/loss": 3.0}
     assert values == [merged, merged, merged, {**merged, "runtime": 9.0}]
     notices = [event for event in events if isinstance(event, Noticed)]

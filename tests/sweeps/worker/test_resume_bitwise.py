@@ -67,9 +67,7 @@ def test_weights_moments_and_position_are_the_same(trials: tuple[Path, Path]) ->
 
 
 def test_the_same_checkpoints_are_kept_and_no_other_file(trials: tuple[Path, Path]) -> None:
-    expected, resumed = (
-        sorted(path.name for path in trial.glob("checkpoints/*/a*/*")) for trial in trials
-    )
+    expected, resumed = map(_checkpoint_names, trials)
     assert resumed == expected
     assert len(resumed) >= 5
     files = [path.name for path in (trials[1] / "checkpoints").rglob("*") if path.is_file()]
@@ -80,9 +78,7 @@ def test_the_same_checkpoints_are_kept_and_no_other_file(trials: tuple[Path, Pat
 
 def test_every_journaled_step_loss_score_and_text_is_the_same(trials: tuple[Path, Path]) -> None:
     assert reasons(trials[1]) == ["lost", "lost", "finished"]
-    expected, resumed = (
-        [_of_step(line) for line in lines(trial / "journal.jsonl")] for trial in trials
-    )
+    expected, resumed = map(_journaled, trials)
     assert [line["step"] for line in expected] == list(range(1, STEPS + 1))
     assert resumed == expected
     results, texts = zip(
@@ -90,6 +86,14 @@ def test_every_journaled_step_loss_score_and_text_is_the_same(trials: tuple[Path
     )
     assert results[0] == results[1]
     assert texts[0] == texts[1] != {}
+
+
+def _checkpoint_names(trial: Path) -> list[str]:
+    return sorted(path.name for path in trial.glob("checkpoints/*/a*/*"))
+
+
+def _journaled(trial: Path) -> list[dict[str, Any]]:
+    return [_of_step(line) for line in lines(trial / "journal.jsonl")]
 
 
 def _of_step(line: dict[str, Any]) -> dict[str, Any]:
