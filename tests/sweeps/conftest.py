@@ -35,10 +35,10 @@ TRAIN = (
 
 def sentences(size: int, shortest: int, longest: int, seed: int) -> list[str]:
     """Different sentences of random words."""
-    drawn = random.Random(seed)
+    generator = random.Random(seed)
     texts = dict[str, None]()
     while len(texts) < size:
-        texts[" ".join(drawn.choices(WORDS, k=drawn.randint(shortest, longest)))] = None
+        texts[" ".join(generator.choices(WORDS, k=generator.randint(shortest, longest)))] = None
     return list(texts)
 
 

@@ -35,8 +35,8 @@ def test_its_trial_runs_in_the_process_of_the_command_and_loads_no_torch(workpla
     assert "without torch" in process.stdout + process.stderr
     (score,) = load(folder / "runs" / "wine-full").scores["value"]
     assert 0.5 < score < 1
-    again = typed(folder, "train", "sweep.name=wine-full", "row=base")
-    assert "0 of 1 trials to run" in again.stdout
+    outcome = typed(folder, "train", "sweep.name=wine-full", "row=base")
+    assert "0 of 1 trials to run" in outcome.stdout
 
 
 def lines_of(folder: Path, ending: str) -> int:

@@ -41,10 +41,10 @@ def test_its_parameters_are_keys_and_their_defaults_are_base(folder: Path) -> No
 
 
 def test_rows_are_varied_by_the_names_of_parameters(folder: Path) -> None:
-    by_name = plan_of(folder, "task=spiral", "sweep.vary={width: [8], layers: [1]}", "lr=0.25")
-    by_key = plan_of(folder, "sweep.vary={args.width: [8], args.layers: [1]}", "args.lr=0.25")
-    assert [line["row"] for line in by_name] == ["base", "width_8", "layers_1"]
-    assert [line["key"] for line in by_name] == [line["key"] for line in by_key]
+    plan_by_name = plan_of(folder, "task=spiral", "sweep.vary={width: [8], layers: [1]}", "lr=0.25")
+    plan_by_key = plan_of(folder, "sweep.vary={args.width: [8], args.layers: [1]}", "args.lr=0.25")
+    assert [line["row"] for line in plan_by_name] == ["base", "width_8", "layers_1"]
+    assert [line["key"] for line in plan_by_name] == [line["key"] for line in plan_by_key]
 
 
 def test_what_it_returns_are_its_scores(folder: Path) -> None:
@@ -92,8 +92,8 @@ task = Task("spiral", version=1, schema=Config, metrics=(Metric("accuracy", bett
     base=Config(Arguments(32, 2, 0.5, "x", 4)))
 """)
     sys.modules.pop("spiral")
-    after = plan_of(folder, "task=spiral", "sweep.vary={width: [8]}")
-    assert [line["key"] for line in after] == [line["key"] for line in lines_before]
+    lines_after = plan_of(folder, "task=spiral", "sweep.vary={width: [8]}")
+    assert [line["key"] for line in lines_after] == [line["key"] for line in lines_before]
 
 
 def test_a_parameter_named_seed_gets_the_trials_seed(folder: Path) -> None:
@@ -112,8 +112,10 @@ def test_a_parameter_named_seed_gets_the_trials_seed(folder: Path) -> None:
     ],
 )
 def test_a_parameter_that_is_no_key_is_refused(folder: Path, parameters: str, reason: str) -> None:
-    between = "" if parameters.startswith("*") else "*, "
-    text = SPIRAL[: SPIRAL.index("def ")] + f"def spiral(trial, {between}{parameters}):\n    pass\n"
+    separator = "" if parameters.startswith("*") else "*, "
+    text = (
+        SPIRAL[: SPIRAL.index("def ")] + f"def spiral(trial, {separator}{parameters}):\n    pass\n"
+    )
     (folder / "spiral.py").write_text(text)
     message = refusal(folder, "plan", "task=spiral")
     assert "task (spiral.py:4)" in message

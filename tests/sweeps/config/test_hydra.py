@@ -30,11 +30,11 @@ def test_every_row_is_what_hydra_composes_before_the_scale_divides(
     schema = Schema.of(composition.base.source.task)
     search = f"hydra.searchpath=[{(SHIPPED / 'shared').as_uri()}]"
     with initialize_config_dir(str(SHIPPED), version_base="1.3"):
-        alone = {
+        configs = {
             name: compose("config", [search, f"row={name}", f"scale={scale}"]) for name in ROWS
         }
     for row in composition.rows:
-        tree: Any = OmegaConf.to_container(alone[row.name], resolve=True)
+        tree: Any = OmegaConf.to_container(configs[row.name], resolve=True)
         expected = {
             f"{group}.{name}": value for group in GROUPS for name, value in tree[group].items()
         }
@@ -42,12 +42,12 @@ def test_every_row_is_what_hydra_composes_before_the_scale_divides(
             key: row.settings.scale.divisors[role.by] or 1 for key, role in schema.divided.items()
         }
         settings = schema.values(row.settings.trial)
-        hydra_values = {
+        unscaled = {
             key: value * divisors.get(key, 1) if key in divisors else value
             for key, value in settings.items()
         }
         # a key that came later is absent while it is neutral
-        assert hydra_values == schema.neutral | expected, row.name
+        assert unscaled == schema.neutral | expected, row.name
 
 
 def plan(folder: Path, *words: str) -> list[tuple[str, int, str]]:

@@ -46,10 +46,10 @@ def test_a_made_row_and_a_file_with_the_same_change_are_the_same_trial(tmp_path:
     own_row(tmp_path, "model: {d_ff: 1024, n_heads: 4}\n")
     lists = "sweep.vary=[{model.n_heads: 4, model.d_ff: 1024}]"
     plan_of_lists = plan(tmp_path, lists)
-    written = plan(tmp_path, "sweep.rows=[base,mine]")
+    plan_of_files = plan(tmp_path, "sweep.rows=[base,mine]")
     assert names(plan_of_lists) == ["base-s1", "d_ff_1024-n_heads_4-s1"]
     assert [planned.trial.key for planned in plan_of_lists.trials] == [
-        planned.trial.key for planned in written.trials
+        planned.trial.key for planned in plan_of_files.trials
     ]
     assert plan_of_lists.trials[1].trial.group == "vary"
 
@@ -145,12 +145,12 @@ def test_the_study_records_its_rows_and_needs_no_lists_again(tmp_path: Path) -> 
     )
     study = study_in(tmp_path)
     assert study.before_scaling == {"d_ff_1024": "d_ff 1024"}
-    again = plan_sweep([], here=tmp_path)
-    assert [planned.trial for planned in again.trials] == list(study.trials)
+    planned_again = plan_sweep([], here=tmp_path)
+    assert [planned.trial for planned in planned_again.trials] == list(study.trials)
     assert [(trial.group, trial.change) for trial in study.trials[1:]] == [
         ("vary", "d_ff 128"),
         ("vary", "h 4"),
     ]
     assert names(plan_row(["row=n_heads_4"], here=tmp_path)) == ["n_heads_4-s1"]
-    typed_again = plan_sweep(["sweep.vary={model.d_ff: [1024], model.n_heads: [4]}"], here=tmp_path)
-    assert names(typed_again) == names(again)
+    typed_plan = plan_sweep(["sweep.vary={model.d_ff: [1024], model.n_heads: [4]}"], here=tmp_path)
+    assert names(typed_plan) == names(planned_again)

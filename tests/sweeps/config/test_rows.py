@@ -232,8 +232,8 @@ def test_every_row_builds_at_every_scale(row: str, scale: str) -> None:
     assert settings.trial.problems() == []
     with torch.device("meta"):
         model = Transformer(settings.trial.model, settings.trial.data.vocab_size)
-    built = sum(parameter.numel() for parameter in model.parameters())
-    assert built == parameters(settings.trial.model, settings.trial.data.vocab_size)
+    size = sum(parameter.numel() for parameter in model.parameters())
+    assert size == parameters(settings.trial.model, settings.trial.data.vocab_size)
 
 
 @pytest.mark.parametrize("row", ROWS)
@@ -264,10 +264,10 @@ def test_a_row_file_holds_only_its_difference(row: str) -> None:
     content = yaml.safe_load(text)
     assert text.startswith("# @package _global_\n")
     assert {"row"} <= set(content) <= {"row", "model", "train"}
-    written = content.get("model", {}) | content.get("train", {})
+    difference = content.get("model", {}) | content.get("train", {})
     # the paper prints this cell of big, though it is base's
     printed = {"n_layers": 6} if row == "big" else {}
-    assert written == TABLE_3[row][1] | printed
+    assert difference == TABLE_3[row][1] | printed
 
 
 def test_the_default_sweep_is_the_paper_s_table_in_its_order(tmp_path: Path) -> None:

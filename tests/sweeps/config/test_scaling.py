@@ -110,7 +110,7 @@ def test_a_user_s_own_scale_may_set_and_divide(tmp_path: Path) -> None:
         f"# @package _global_\n{scale}train: {{steps: 1000}}\nmodel: {{d_ff: 512, p_drop: 0.2}}\n",
     )
     body = "train: {steps: 300000}\nmodel: {d_ff: 1024, p_drop: 0.3}\n"
-    base, mine = composed(tmp_path, body, "scale=mine").rows
+    base, scaled_row = composed(tmp_path, body, "scale=mine").rows
     assert (
         base.settings.trial.train.steps,
         base.settings.trial.model.d_ff,
@@ -121,9 +121,9 @@ def test_a_user_s_own_scale_may_set_and_divide(tmp_path: Path) -> None:
         0.2,
     )
     assert (
-        mine.settings.trial.train.steps,
-        mine.settings.trial.model.d_ff,
-        mine.settings.trial.model.p_drop,
+        scaled_row.settings.trial.train.steps,
+        scaled_row.settings.trial.model.d_ff,
+        scaled_row.settings.trial.model.p_drop,
     ) == (
         300,
         128,

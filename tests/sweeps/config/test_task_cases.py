@@ -262,10 +262,10 @@ def test_the_task_that_is_right_is_planned(tmp_path: Path, costs: str, note: str
     replaced = {"work=work": f"work=work, costs=lambda config: Costs({costs})"}
     outcome = typed(write_task(tmp_path, replaced), "plan", "task=small")
     assert outcome.exit_code == 0, outcome.output
-    of_costs = [
+    cost_lines = [
         line for line in outcome.stdout.splitlines() if not line.startswith("Time: unknown")
     ]
-    assert ("unknown" in "\n".join(of_costs)) == ("flops" not in costs)
+    assert ("unknown" in "\n".join(cost_lines)) == ("flops" not in costs)
     notes = re.findall(r"^.*are computed", outcome.stdout, re.MULTILINE)
     assert notes == ([note] if note else [])
     assert outcome.stdout.rstrip().endswith("Next: allelse sweep task=small")
@@ -293,9 +293,11 @@ def test_a_file_that_parses_arguments_sees_none_of_ours(tmp_path: Path) -> None:
 def test_multirun_is_taken_as_hydra_s_users_type_it(tmp_path: Path, option: str) -> None:
     write_task(tmp_path)
     words = ["task=small", "model.size=8,4"]
-    with_it, without = (typed(tmp_path, "plan", *multirun, *words) for multirun in ([option], []))
-    assert with_it.exit_code == 0
-    assert with_it.stdout == without.stdout
+    multirun_plan, plain_plan = (
+        typed(tmp_path, "plan", *multirun, *words) for multirun in ([option], [])
+    )
+    assert multirun_plan.exit_code == 0
+    assert multirun_plan.stdout == plain_plan.stdout
     for verb in ("train", "table", "config"):
         outcome = typed(tmp_path, verb, option, *words)
         assert outcome.exit_code == 2

@@ -91,8 +91,8 @@ def test_a_plan_says_that_another_precision_is_faster_and_measures_once(place: P
     assert measured(place) == ["8", "16"]
     assert not (place / "runs").exists()
     default_plan = allelse(place, "plan", *TOY, "--json")
-    chosen = allelse(place, "plan", *TOY, "train.precision=fp32", "--json")
-    keys = [json.loads(outcome.stdout)[0]["key"] for outcome in (default_plan, chosen)]
+    fp32_plan = allelse(place, "plan", *TOY, "train.precision=fp32", "--json")
+    keys = [json.loads(outcome.stdout)[0]["key"] for outcome in (default_plan, fp32_plan)]
     assert keys[0] == keys[1], "a plan changes no precision"
 
 

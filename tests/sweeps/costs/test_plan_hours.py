@@ -149,14 +149,16 @@ def test_finished_trials_tell_the_time_of_their_row_and_of_rows_between_them(pla
     lines = planned(
         place, "sweep.rows=[base,size_1,size_3,size_4,size_40]", "sweep.seeds=[1,2]", "--add"
     )
-    again = lines["size_1-s2"]
-    assert (again["seconds_source"], again["interpolated"]) == ("finished", False)
-    assert again["seconds"] == pytest.approx(small["seconds"] + small["pace"]["scoring_seconds"])
-    assert again["memory_bytes"] == small["pace"]["peak_bytes"]
-    between = lines["size_3-s1"]
-    assert (between["seconds_source"], between["interpolated"]) == ("finished", True)
+    second_seed = lines["size_1-s2"]
+    assert (second_seed["seconds_source"], second_seed["interpolated"]) == ("finished", False)
+    assert second_seed["seconds"] == pytest.approx(
+        small["seconds"] + small["pace"]["scoring_seconds"]
+    )
+    assert second_seed["memory_bytes"] == small["pace"]["peak_bytes"]
+    size_3 = lines["size_3-s1"]
+    assert (size_3["seconds_source"], size_3["interpolated"]) == ("finished", True)
     training = sorted([small["seconds"], large["seconds"]])
-    assert training[0] / 2 <= between["seconds"] - between["scoring_seconds"] <= training[1] * 2
+    assert training[0] / 2 <= size_3["seconds"] - size_3["scoring_seconds"] <= training[1] * 2
     assert lines["size_40-s1"]["seconds"] is None, (
         "nothing is extrapolated far beyond what was measured"
     )
@@ -235,11 +237,11 @@ def test_an_interrupted_calibration_leaves_nothing(
     files_before = contents(place)
     command = [str(ALLELSE), "plan", *TOY, SMALL, "--calibrate"]
     process = subprocess.Popen(command, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    waited = place / "waited"
-    while not (waited.exists() and waited.read_text()):
+    marker = place / "waited"
+    while not (marker.exists() and marker.read_text()):
         assert process.poll() is None, process.communicate()
         time.sleep(0.05)
-    worker = int(waited.read_text())
+    worker = int(marker.read_text())
     process.send_signal(number)
     process.communicate(timeout=120)
     assert process.returncode in (130, 143)

@@ -58,8 +58,8 @@ def test_the_same_row_counts_first_and_a_finished_trial_before_calibration() -> 
 def test_other_conditions_tell_nothing_and_nothing_is_extrapolated() -> None:
     assert predict(replace(WORK, conditions="other"), [MEASURED]) is None
     assert predict(replace(WORK, work="c", flops_per_step=2e9), [MEASURED]) is None
-    dear = replace(MEASURED, work="b", flops_per_step=4e9, seconds_per_step=2.0)
-    prediction = predict(replace(WORK, work="c", flops_per_step=2e9), [MEASURED, dear])
+    dear_measurement = replace(MEASURED, work="b", flops_per_step=4e9, seconds_per_step=2.0)
+    prediction = predict(replace(WORK, work="c", flops_per_step=2e9), [MEASURED, dear_measurement])
     assert prediction is not None
     assert prediction.training_seconds == pytest.approx(100.0)
     assert prediction.interpolated
@@ -67,7 +67,8 @@ def test_other_conditions_tell_nothing_and_nothing_is_extrapolated() -> None:
 
 def test_without_flops_a_row_takes_the_mean_of_the_others() -> None:
     fast, slow = (
-        replace(MEASURED, work=str(n), flops_per_step=None, seconds_per_step=n) for n in (1.0, 3.0)
+        replace(MEASURED, work=str(seconds), flops_per_step=None, seconds_per_step=seconds)
+        for seconds in (1.0, 3.0)
     )
     prediction = predict(replace(WORK, flops_per_step=None), [fast, slow])
     assert prediction is not None

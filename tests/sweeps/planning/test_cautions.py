@@ -14,8 +14,8 @@ VOCABULARY = "this is the paper's scale, but data.vocab_size is"
 
 def plan(folder: Path, *words: str) -> str:
     """All that is printed before the next command, on one line."""
-    output, _, after = " ".join(printed(folder, "plan", *words).split()).partition("Next: ")
-    assert after
+    output, _, next_command = " ".join(printed(folder, "plan", *words).split()).partition("Next: ")
+    assert next_command
     return output
 
 

@@ -102,8 +102,8 @@ def test_the_key_depends_on_the_text_of_files_and_not_on_where_they_are(tmp_path
 
 def test_other_decoding_only_scores_again(tmp_path: Path) -> None:
     finish(only(tmp_path))
-    again = only(tmp_path, "decode.beam=1")
-    assert (again.finished, again.state) == (False, "finished")
+    scored_again = only(tmp_path, "decode.beam=1")
+    assert (scored_again.finished, scored_again.state) == (False, "finished")
     outcome = allelse(tmp_path, "plan", BASE, "decode.beam=1")
     assert "to score again" in outcome.stdout
     assert (
@@ -122,8 +122,8 @@ def test_one_seed_of_every_row_comes_first_and_the_longest_of_a_seed(tmp_path: P
     second = ["big-s3", "base-s3", "c_layers_2-s3"]
     assert [trial.trial.name for trial in planned.pending] == [*first, *second]
     finish(next(trial for trial in planned.trials if trial.trial.name == "big-s7"))
-    again = [trial.trial.name for trial in planned.read_again().pending]
-    assert again == [*first[1:], *second], "a finished seed keeps its turn"
+    pending = [trial.trial.name for trial in planned.read_again().pending]
+    assert pending == [*first[1:], *second], "a finished seed keeps its turn"
 
 
 def test_a_folder_with_another_key_is_refused_naming_what_differs(tmp_path: Path) -> None:
@@ -153,10 +153,10 @@ def names(folder: Path) -> list[str]:
 
 def test_a_part_of_a_study_keeps_the_words_on_the_other_rows_sizes(tmp_path: Path) -> None:
     record(tmp_path, "allelse sweep", "sweep.rows=[base,e_learned_positions,c_layers_2]")
-    again = recorded(
+    partial_study = recorded(
         plan_sweep(["sweep.rows=[base,c_layers_2]"], here=tmp_path), ["allelse", "sweep"]
     )
-    sizes = {row["row"]: row["size"] for row in again.rows}
+    sizes = {row["row"]: row["size"] for row in partial_study.rows}
     assert sizes == {"base": "", "e_learned_positions": "8% more parameters", "c_layers_2": ""}
 
 

@@ -77,6 +77,6 @@ def test_words_stay_when_the_row_s_file_is_gone(tmp_path: Path) -> None:
     ]
     for file in files:
         file.unlink()
-    again = plan_sweep([], here=tmp_path)
-    assert [planned.trial for planned in again.trials] == list(study.trials)
-    assert again.composition.names({"narrow", "heads"}) == ["At full size: narrow = mine."]
+    recorded_plan = plan_sweep([], here=tmp_path)
+    assert [planned.trial for planned in recorded_plan.trials] == list(study.trials)
+    assert recorded_plan.composition.names({"narrow", "heads"}) == ["At full size: narrow = mine."]

@@ -52,8 +52,8 @@ def listing(tmp_path: Path) -> Path:
         text = f"# @package _global_\nrow: {{group: {group}}}\nmodel: {{width: {index + 1}}}\n"
         (tmp_path / f"conf/task/toy/row/{row}.yaml").write_text(text, "utf-8")
     (tmp_path / "conf/task/toy/sweep").mkdir()
-    mine = f"defaults: [all]\nrows: [{', '.join(['base', *ROWS])}]\n"
-    (tmp_path / "conf/task/toy/sweep/mine.yaml").write_text(mine, "utf-8")
+    sweep_file = f"defaults: [all]\nrows: [{', '.join(['base', *ROWS])}]\n"
+    (tmp_path / "conf/task/toy/sweep/mine.yaml").write_text(sweep_file, "utf-8")
     return tmp_path
 
 

@@ -90,8 +90,8 @@ def test_settings_for_the_whole_study_leave_a_row_alone_that_sets_its_own(folder
 
 def test_a_study_keeps_the_hosts_that_it_has_recorded(folder: Path) -> None:
     write_study(recorded(planned(folder, "sweep.rows=[base,greedy]"), ["allelse"]))
-    again = planned(folder, "sweep.rows=[base,mean]", add=True)
-    assert weights(again)["mean-s1"] == "base-s1"
+    added_plan = planned(folder, "sweep.rows=[base,mean]", add=True)
+    assert weights(added_plan)["mean-s1"] == "base-s1"
     stored = read_study(folder / "runs/s")
     assert {trial.name: trial.weights for trial in stored.trials} == {
         "base-s1": "",
@@ -99,8 +99,8 @@ def test_a_study_keeps_the_hosts_that_it_has_recorded(folder: Path) -> None:
     }
     text = (folder / "runs/s/study.json").read_text("utf-8").replace('"weights": ""', '"later": ""')
     assert '"later"' in text
-    older = text.replace(',\n   "later": ""', "")
-    (folder / "runs/s/study.json").write_text(older, "utf-8")
+    older_text = text.replace(',\n   "later": ""', "")
+    (folder / "runs/s/study.json").write_text(older_text, "utf-8")
     assert read_study(folder / "runs/s").trials == stored.trials, (
         "a study without the field is read"
     )
@@ -110,9 +110,9 @@ def test_a_scoring_row_whose_file_was_renamed_is_known_by_its_key(folder: Path) 
     write_study(recorded(planned(folder, "sweep.rows=[base,greedy]"), ["allelse"]))
     rows = folder / "conf/task/scored/row"
     (rows / "greedy.yaml").rename(rows / "slow.yaml")
-    again = planned(folder, "sweep.rows=[base,slow]")
-    assert weights(again) == {"base-s1": "", "greedy-s1": "base-s1"}
-    assert any("slow is the row greedy of s" in note for note in again.composition.notes)
+    renamed_plan = planned(folder, "sweep.rows=[base,slow]")
+    assert weights(renamed_plan) == {"base-s1": "", "greedy-s1": "base-s1"}
+    assert any("slow is the row greedy of s" in note for note in renamed_plan.composition.notes)
 
 
 def test_a_recorded_row_keeps_its_section_when_its_file_names_another(folder: Path) -> None:
@@ -188,6 +188,6 @@ def test_the_sweep_of_decoding_trains_base_alone_at_each_scale(tmp_path: Path, s
     assert {decode.alpha for decode in decodings} == {0.0, 0.6, 1.0}
     (averaging,) = [trial for trial in scored if trial.config.decode.average_checkpoints == 5]
     every = averaging.config.decode.average_every
-    last = base.steps // every * every
-    assert {last - index * every for index in range(5)} <= {*base.kept_steps}
+    last_step = base.steps // every * every
+    assert {last_step - index * every for index in range(5)} <= {*base.kept_steps}
     assert min(base.kept_steps) > 0

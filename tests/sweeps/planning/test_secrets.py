@@ -86,10 +86,10 @@ def test_a_secret_in_an_error_of_the_work_is_written_nowhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_TOKEN", SECRET)
-    begins = "        total +="
+    anchor = "        total +="
     folder = write_task(
         tmp_path,
-        {begins: f"        raise ValueError(__import__('os').environ['HF_TOKEN'])\n{begins}"},
+        {anchor: f"        raise ValueError(__import__('os').environ['HF_TOKEN'])\n{anchor}"},
     )
     outcome = typed(folder, "train", "task=small")
     assert (outcome.exit_code, "base-s1: FAILED: ValueError: ***" in outcome.output) == (1, True), (

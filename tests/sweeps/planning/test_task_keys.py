@@ -20,9 +20,9 @@ CUT = "    cut: Annotated[float, Scores()]\n"
 FINGERPRINT = {"work=work": "work=work, fingerprint=lambda config: 'f'"}
 
 
-def key(folder: Path, *words: str, task: str = "small", **written: Any) -> str:
+def key(folder: Path, *words: str, task: str = "small", **changes: Any) -> str:
     """The key of base with seed 1."""
-    write_task(folder, **written)
+    write_task(folder, **changes)
     return plan(folder, f"task={task}", "sweep.rows=[base]", *words).trials[0].trial.key
 
 

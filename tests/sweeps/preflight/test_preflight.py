@@ -352,9 +352,9 @@ def test_a_worker_group_must_fit_on_the_nodes(
 
 
 def test_a_disk_too_small_for_the_checkpoints_is_refused(tmp_path: Path) -> None:
-    many = [BASE, "train.steps=2000000000", "train.checkpoint_every=1"]
-    assert typed(tmp_path, "plan", "--check", *many).exit_code == 0, "five are kept"
-    keep_all = [*many, "train.keep_checkpoints=2000000000"]
+    checkpoints = [BASE, "train.steps=2000000000", "train.checkpoint_every=1"]
+    assert typed(tmp_path, "plan", "--check", *checkpoints).exit_code == 0, "five are kept"
+    keep_all = [*checkpoints, "train.keep_checkpoints=2000000000"]
     for key in ("runs", "checkpoints"):
         message = refusal(tmp_path, "plan", "--check", *keep_all, f"paths.{key}={tmp_path}/place")
         assert f"paths.{key} ({tmp_path}/place" in message
@@ -369,7 +369,7 @@ def test_a_row_whose_trial_folder_would_have_too_long_a_name_is_refused(tmp_path
 
 
 def test_all_problems_are_told_at_once_with_where_their_keys_are_set(here: Path) -> None:
-    wrong = [
+    mistakes = [
         "paths.runs=file",
         "paths.data=/dev/null",
         "cluster=gpu",
@@ -377,7 +377,7 @@ def test_all_problems_are_told_at_once_with_where_their_keys_are_set(here: Path)
     ]
     files_before = contents(here)
     for verb in (("plan", "--check"), ("sweep",), ("train",)):
-        message = refusal(here, *verb, *wrong, "train.steps=many")
+        message = refusal(here, *verb, *mistakes, "train.steps=many")
         places = (
             "paths.runs (command line)",
             "conf/shared/cluster/gpu.yaml:4)",

@@ -59,21 +59,21 @@ def test_the_commands_for_two_nodes_run_a_sweep_on_both(two: Machines, tmp_path:
     assert "Checked: places, tracking store, machines" in checked
     assert "1 of 1 finished" in typed(two.head, settings, sweep, folder, *study)
     watch, follow, stop_trial, stop = commands("## Watch and stop from a laptop")
-    long = [
+    command = [
         sweep,
         *last([*study, "sweep.name=long", "train.steps=100000", "train.checkpoint_every=20"]),
     ]
-    running = started(two, settings, long, folder)
-    watched = two.all[1].popen(
+    running = started(two, settings, command, folder)
+    watcher = two.all[1].popen(
         ["bash", "-ec", script([], f"{watch} sweep.name=long", folder)], cwd=folder
     )
-    followed = looking(two.all[1], follow, "Follows the log until the trial ends", folder)
+    follower = looking(two.all[1], follow, "Follows the log until the trial ends", folder)
     assert stopped_by(stop_trial.replace("big-s1", "base-s1"), two, running, folder).code == 130
-    output = watched.end().output
+    output = watcher.end().output
     assert re.search(r"base +1 +interrupted", output), output
-    log = followed.end()
+    log = follower.end()
     assert (log.code, log.output.startswith("--- attempt 1, ")) == (0, True), log.output
-    running = started(two, settings, long, folder)
+    running = started(two, settings, command, folder)
     assert stopped_by(stop, two, running, folder).code == 130
 
 
@@ -170,9 +170,9 @@ def first_line(stream: int) -> str:
 def stopped_by(line: str, two: Machines, running: Inside, folder: Path) -> Ended:
     """The sweep ends as the command on the other machine asks."""
     typed(two.all[1], [], line, folder, "sweep.name=long")
-    ended = running.end()
+    outcome = running.end()
     assert re.search(
-        r"base-s1.* resumes from step \d+|base-s1: .*as `allelse stop` asked", ended.output
-    ), ended.output
+        r"base-s1.* resumes from step \d+|base-s1: .*as `allelse stop` asked", outcome.output
+    ), outcome.output
     wait_until(lambda: not two.head.processes("ray::WorkerActor"), "the end of all workers", 60)
-    return ended
+    return outcome

@@ -173,11 +173,11 @@ def test_no_damaged_file_of_a_trial_stops_it_and_its_result_is_written_again(tra
     for name in ("result.json", "provenance.json", "error.txt"):
         assert f"{name}.damaged" in output
         assert path.with_name(f"{name}.damaged").exists()
-    after = json.loads(path.read_text())
-    assert [after[name] for name in ("key", "step", "scores")] == [
+    result_after = json.loads(path.read_text())
+    assert [result_after[name] for name in ("key", "step", "scores")] == [
         result_before[name] for name in ("key", "step", "scores")
     ]
-    assert after["attempt"] > result_before["attempt"], "no number is used twice"
+    assert result_after["attempt"] > result_before["attempt"], "no number is used twice"
     assert json.loads(provenance.read_text())["data_identity"]
     calm(typed(trained, "sync", "sweep.name=synthetic-tiny"))  # its journal is another one
     assert "MLflow: up to date" in calm(typed(trained, "status")).stdout

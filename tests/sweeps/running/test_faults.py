@@ -123,14 +123,14 @@ def write_summing_task(folder: Path, each_step: str, functions: str, files: dict
 
     ``each_step`` is a statement after the sum; it may call ``functions``.
     """
-    filled = dict(SUMMED)
+    replacements = dict(SUMMED)
     for mark, text in (
         ("{each_step}", each_step),
         ("{functions}", functions),
         ("{here}", str(folder)),
     ):
-        filled = {old: new.replace(mark, text) for old, new in filled.items()}
-    return write_task(folder, filled, files)
+        replacements = {old: new.replace(mark, text) for old, new in replacements.items()}
+    return write_task(folder, replacements, files)
 
 
 BURNS = """\
@@ -186,12 +186,12 @@ def swept(tmp_path_factory: pytest.TempPathFactory, furnish: Callable[[Path], Pa
             folder, "fault(trial, trial.config.model.size, step)", functions, rows_of_sizes(sizes)
         )
         options = ["sweep.stall_minutes=0.4"] if workers == 1 else []
-        chosen = f"sweep.rows=[{','.join(['base', *sizes])}]"
+        selection = f"sweep.rows=[{','.join(['base', *sizes])}]"
         process = allelse(
             "sweep",
             *WORDS,
             f"cluster.workers={workers}",
-            chosen,
+            selection,
             *options,
             cwd=folder,
             timeout=1800,

@@ -179,10 +179,10 @@ def test_a_record_of_an_earlier_version_is_scored_until_its_host_is_trained_anew
 ) -> None:
     train(folder, "base")
     path = folder / "runs/s/base-s1/result.json"
-    earlier = {
+    earlier_result = {
         name: value for name, value in result(folder, "base-s1").items() if name != "weights"
     }
-    path.write_text(json.dumps(earlier))
+    path.write_text(json.dumps(earlier_result))
     train(folder, "greedy")
     assert state(folder, "greedy") == "finished"
     train_base_anew(folder)
@@ -190,13 +190,13 @@ def test_a_record_of_an_earlier_version_is_scored_until_its_host_is_trained_anew
 
 
 def newest_scores(folder: Path) -> dict[str, float]:
-    wanted = """
+    query = """
         SELECT tags.value, latest_metrics.value, latest_metrics.is_nan FROM latest_metrics JOIN runs USING (run_uuid)
         JOIN tags USING (run_uuid) WHERE latest_metrics.key = 'final/score' AND tags.key = 'row'
         AND runs.lifecycle_stage = 'active'
     """
     with closing(sqlite3.connect(folder / "runs/mlflow.db")) as opened:
-        return {row: math.nan if is_nan else value for row, value, is_nan in opened.execute(wanted)}
+        return {row: math.nan if is_nan else value for row, value, is_nan in opened.execute(query)}
 
 
 def test_mlflow_shows_no_score_of_other_weights(folder: Path) -> None:
@@ -283,5 +283,5 @@ def test_evaluate_names_the_host_whose_weights_a_row_scores(folder: Path) -> Non
         folder, *words
     )
     (folder / "runs/s/base-s1/result.json").unlink()
-    by_folder = (*words[:2], str(folder / "runs/s/greedy-s1"), *words[3:])
-    assert "base-s1 is interrupted" in refusal(folder, *by_folder)
+    words_by_folder = (*words[:2], str(folder / "runs/s/greedy-s1"), *words[3:])
+    assert "base-s1 is interrupted" in refusal(folder, *words_by_folder)

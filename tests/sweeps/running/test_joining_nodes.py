@@ -37,11 +37,11 @@ def test_no_trial_is_trained_by_other_code(tmp_path: Path) -> None:
         assert not running.ended(), running.end().output
         machine = with_others(cluster.add("other"), tmp_path / "software")
         cluster.start_ray(machine)
-        ended = running.end()
-        again = cluster.head.allelse(*words, cwd=folder)
+        outcome = running.end()
+        refusal = cluster.head.allelse(*words, cwd=folder)
     differs = f"allelse {OURS} in {machine.env['PYTHONPATH']}/sweeps differs from {OURS}"
-    output = " ".join(ended.output.split())
-    assert ended.code == 1, ended.output
+    output = " ".join(outcome.output.split())
+    assert outcome.code == 1, outcome.output
     assert f"Failed: other: {differs}" in output
     assert "To continue, run again: allelse sweep" in output
     assert "it resumes with the next sweep" in output
@@ -50,8 +50,8 @@ def test_no_trial_is_trained_by_other_code(tmp_path: Path) -> None:
         "must be the same version or commit on every node, and unchanged while a sweep runs. "
         "Stopping" in output
     )
-    assert again.code == 2
-    assert differs in " ".join(again.output.split())
+    assert refusal.code == 2
+    assert differs in " ".join(refusal.output.split())
     assert reasons(trials / "base-s1") == ["interrupted"]
     assert not [*trials.glob("*/error.txt")]
     assert [path.parent.name for path in trials.glob("*/journal.jsonl")] == ["base-s1"]

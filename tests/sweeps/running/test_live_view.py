@@ -29,8 +29,8 @@ class Screen:
 
     def _read(self) -> None:
         try:
-            while read := os.read(self.terminal, 1 << 16):
-                self.drawn += read
+            while chunk := os.read(self.terminal, 1 << 16):
+                self.drawn += chunk
         except OSError:  # the command has ended
             return
 
@@ -51,23 +51,23 @@ class Screen:
 
 @contextmanager
 def in_terminal(folder: Path, *words: str) -> Iterator[tuple[Screen, subprocess.Popen[str]]]:
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+    screen_end, process_end = pty.openpty()
+    fcntl.ioctl(process_end, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
     plain = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
     process = subprocess.Popen(
         command(*words),
         cwd=folder,
         env=plain | {"TERM": "xterm"},
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
+        stdin=process_end,
+        stdout=process_end,
+        stderr=process_end,
         start_new_session=True,
         text=True,
     )
     STARTED.append(process)
-    os.close(theirs)
+    os.close(process_end)
     try:
-        yield Screen(ours), process
+        yield Screen(screen_end), process
     finally:
         process.terminate()
         process.wait(600)

@@ -84,11 +84,13 @@ class Sweep:
 
     def undisturbed(self) -> Path:
         """The study of the same trial, which nothing disturbs; it is trained once."""
-        same = Sweep(self.machines, self.folder, f"undisturbed-{self.workers}", self.workers)
-        if not (same.trial / "result.json").exists():
-            ended = same.run(self.machines.head)
-            assert ended.code == 0, ended.output
-        return same.trial.parent
+        undisturbed_sweep = Sweep(
+            self.machines, self.folder, f"undisturbed-{self.workers}", self.workers
+        )
+        if not (undisturbed_sweep.trial / "result.json").exists():
+            outcome = undisturbed_sweep.run(self.machines.head)
+            assert outcome.code == 0, outcome.output
+        return undisturbed_sweep.trial.parent
 
     def check_as_undisturbed(self) -> None:
         """Same scores, same bits and every step once; one run in MLflow, and nothing is left on the
@@ -153,22 +155,24 @@ def test_a_link_that_is_cut_and_restored_gives_no_step_twice(folder: Path) -> No
     with idle_head(*NAMES) as cluster:
         sweep = Sweep(cluster, folder, "cut", workers=2)
         running = sweep.start_to(60, cluster.head)
-        lost = machine_of_a_worker(cluster)
-        (cut_off,) = workers(lost)
+        lost_machine = machine_of_a_worker(cluster)
+        (cut_off,) = workers(lost_machine)
         cut_off.suspend()
-        cluster.cut(lost)
+        cluster.cut(lost_machine)
         wait_until(lambda: sweep.attempts() > 1 or running.ended(), "the next attempt", 180)
         assert cut_off.status() == psutil.STATUS_STOPPED
-        of_the_first = sweep.checkpoints(attempt=1)
+        first_checkpoints = sweep.checkpoints(attempt=1)
         cut_off.resume()
-        cluster.restore(lost)
-        ended = running.end()
-        assert ended.code == 0, ended.output
+        cluster.restore(lost_machine)
+        outcome = running.end()
+        assert outcome.code == 0, outcome.output
         *causes, _ = reasons(sweep.trial)
         assert causes
         assert all(cause.startswith("worker lost: ") for cause in causes), causes
-        assert resumed_at(ended.output)[0] < STEPS
-        assert sweep.checkpoints(attempt=1) <= of_the_first, "who was cut off has saved another one"
+        assert resumed_at(outcome.output)[0] < STEPS
+        assert sweep.checkpoints(attempt=1) <= first_checkpoints, (
+            "who was cut off has saved another one"
+        )
         sweep.check_as_undisturbed()
         assert not list(sweep.trial.glob("error.txt"))
 
@@ -177,8 +181,8 @@ def test_a_link_that_is_cut_and_restored_gives_no_step_twice(folder: Path) -> No
 def test_workers_lie_on_one_node_if_they_fit(folder: Path, size: int, count: int) -> None:
     with machines("node-a", "node-b", cpus=2, env=NOTICED_WHEN_BUSY) as cluster:
         sweep = Sweep(cluster, folder, f"placed-{size}", size, steps=20)
-        ended = sweep.run(cluster.head)
-        assert ended.code == 0, ended.output
+        outcome = sweep.run(cluster.head)
+        assert outcome.code == 0, outcome.output
         assert len(json.loads((sweep.trial / "provenance.json").read_text())["hosts"]) == count
 
 
@@ -193,9 +197,9 @@ def test_a_cluster_that_shrinks_to_nothing_and_grows_again_finishes(folder: Path
             180,
         )
         cluster.start_ray(cluster.add("node-b"))
-        ended = running.end()
-        assert ended.code == 0, ended.output
-        assert ended.output.count("Waiting for 1 CPU, 0 are free\n") == 1
+        outcome = running.end()
+        assert outcome.code == 0, outcome.output
+        assert outcome.output.count("Waiting for 1 CPU, 0 are free\n") == 1
         provenance = json.loads((sweep.trial / "provenance.json").read_text())
         assert [provenance[name] for name in ("host", "hosts", "driver")] == [
             "node-b",
@@ -224,20 +228,20 @@ def test_a_second_sweep_from_another_machine_is_told_who_holds_the_study(
     training = [worker for machine in three.all for worker in workers(machine)]
     for worker in training:
         worker.suspend()
-    refused = sweep.run(three.all[1])
-    assert refused.code == 2, refused.output
-    assert re.search(r"base-s1 is being run by pid \d+ on node-a since ", refused.output), (
-        refused.output
+    outcome = sweep.run(three.all[1])
+    assert outcome.code == 2, outcome.output
+    assert re.search(r"base-s1 is being run by pid \d+ on node-a since ", outcome.output), (
+        outcome.output
     )
-    assert "Nothing was started." in refused.output
+    assert "Nothing was started." in outcome.output
     running.signal(signal.SIGINT)
     for worker in training:
         worker.resume()
     assert running.end().code == 130
     elsewhere = sweep.run(three.all[1])
     assert elsewhere.code == 0, elsewhere.output
-    began = [line["host"] for line in lines(sweep.trial / "attempts.jsonl") if "end" not in line]
-    assert began == ["node-a", "node-b"]
+    hosts = [line["host"] for line in lines(sweep.trial / "attempts.jsonl") if "end" not in line]
+    assert hosts == ["node-a", "node-b"]
     assert reasons(sweep.trial) == ["interrupted", "finished"]
     undisturbed = sweep.undisturbed() / "base-s1"
     assert differing(state_after(sweep.trial, STEPS), state_after(undisturbed, STEPS)) == []

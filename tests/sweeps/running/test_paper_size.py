@@ -82,8 +82,8 @@ def served(tmp_path: Path) -> Path:
         folder / EUROPARL[0],
         [*other_files, *text_members(EUROPARL[1], [*PLAIN, *REMOVED.values()])],
     )
-    spaced = [("  a  big\u00a0dog\r", "ein\tgroßer Hund \u2028 heute")]
-    write_archive(folder / CRAWL[0], text_members(CRAWL[1], spaced * 2))
+    spaced_pairs = [("  a  big\u00a0dog\r", "ein\tgroßer Hund \u2028 heute")]
+    write_archive(folder / CRAWL[0], text_members(CRAWL[1], spaced_pairs * 2))
     write_archive(folder / NEWS[0], text_members(NEWS[1], [REMOVED["empty side"], *PLAIN[:3]]))
     return folder
 
@@ -134,7 +134,7 @@ def test_the_text_is_downloaded_cleaned_by_counted_rules_and_written_side_by_sid
     process = script(place, "--url", url)
     assert process.returncode == 0, process.stderr
     english, german = (
-        (place / "text" / f"train.{side}").read_text("utf-8") for side in ("en", "de")
+        (place / "text" / f"train.{language}").read_text("utf-8") for language in ("en", "de")
     )
     pairs = [
         *PLAIN,
@@ -158,16 +158,18 @@ def test_the_text_is_downloaded_cleaned_by_counted_rules_and_written_side_by_sid
 def test_no_path_of_an_archive_is_written_to(
     place: Path, served: Path, url: str, tmp_path: Path
 ) -> None:
-    evil = [
+    escapes = [
         member(name, b"evil\n")
         for name in ("../evil", "training/../../../evil", f"{tmp_path}/evil", "text/train.en")
     ]
-    write_archive(served / NEWS[0], [*evil, *text_members(NEWS[1], PLAIN)])
+    write_archive(served / NEWS[0], [*escapes, *text_members(NEWS[1], PLAIN)])
     files_before = files_of(tmp_path) - files_of(served)
     assert script(place, "--url", url).returncode == 0
-    new = {name for name in files_of(tmp_path) - files_before if not name.startswith("served/")}
+    new_files = {
+        name for name in files_of(tmp_path) - files_before if not name.startswith("served/")
+    }
     raw = {f"clone/text/raw/{Path(archive).name}" for archive, _ in (EUROPARL, CRAWL, NEWS)}
-    assert new == {"clone/text/train.en", "clone/text/train.de", *raw}
+    assert new_files == {"clone/text/train.en", "clone/text/train.de", *raw}
     assert "evil" not in (place / "text/train.en").read_text("utf-8")
 
 
@@ -277,8 +279,8 @@ def test_the_plan_says_the_numbers_of_the_page(
     flops = {planned.trial.row: planned.costs.flops or 0 for planned in trials}
     assert len(trials) == 66
     assert f"All 20 rows take {sum(flops.values()):.2e} FLOPs".replace("e+", "e") in content
-    of_all = sum(planned.costs.flops or 0 for planned in trials)
-    assert f"three of every other row, take {of_all:.2e}".replace("e+", "e") in content
+    flops_of_all = sum(planned.costs.flops or 0 for planned in trials)
+    assert f"three of every other row, take {flops_of_all:.2e}".replace("e+", "e") in content
     assert trials[0].trial.row == "base"
     assert f"Base has {(trials[0].costs.params or 0) / 1e6:.3f}M parameters" in content
     table = content[content.index("| row | parameters") :]

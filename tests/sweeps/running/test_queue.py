@@ -75,9 +75,9 @@ class Sweep:
         words = ["task=small", "sweep.name=s", "sweep.rows=[base,square]", "sweep.seeds=[1,2]"]
         self.plan = plan_sweep(words, here=folder)
         self.recorders = {planned.trial.name: Recorder(planned) for planned in self.plan.pending}
-        self.said = io.StringIO()
+        self.output = io.StringIO()
         self.stopping = Stopping()
-        progress = Progress(self.plan, Console(file=self.said, width=200))
+        progress = Progress(self.plan, Console(file=self.output, width=200))
         self.queue = Queue(self.recorders, progress, self.stopping, max_failures)
         self.began = 0
 
@@ -99,8 +99,8 @@ class Process:
         self.turn = Turn(cast(WorkerGroup, group))
         self.orders = list[Order]()
         sweep.queue.start(name, self.orders.append)
-        begun = self.orders[0].assignment
-        self.trial, self.attempt = (begun.trial, begun.attempt) if begun else ("", 0)
+        assignment = self.orders[0].assignment
+        self.trial, self.attempt = (assignment.trial, assignment.attempt) if assignment else ("", 0)
 
     def step(self) -> StepResult:
         """One poll, whose events the queue takes."""
@@ -149,10 +149,10 @@ def test_a_process_that_dies_unheard_costs_an_attempt_whose_late_events_are_drop
     first = sweep.begin(BEGUN, [Report(4, {"train/loss": 0.5})])
     first.step()
     sweep.queue.lose(first.name, lambda: Lost("the trial's process was killed", ""))
-    again = sweep.begin(BEGUN, DONE)
+    second = sweep.begin(BEGUN, DONE)
     first.step()
     assert [report.step for report in sweep.recorders["base-s1"].folder.journal()] == [2]
-    again.run()
+    second.run()
     assert sweep.reasons("base-s1") == ["worker lost: the trial's process was killed", "finished"]
 
 
@@ -180,13 +180,13 @@ def test_a_stop_reaches_what_runs_and_nothing_else_begins(sweep: Sweep) -> None:
     running.step()
     sweep.stopping.note(15)
     sweep.queue.tick()
-    late = sweep.begin()
-    assert (late.trial, late.step().over) == ("", True)
+    late_process = sweep.begin()
+    assert (late_process.trial, late_process.step().over) == ("", True)
     running.run()
     assert running.group.stops == [False, True, True]
-    with pytest.raises(Interrupted) as ended:
+    with pytest.raises(Interrupted) as interruption:
         sweep.queue.tick()
-    assert (ended.value.exit_code, sweep.reasons("base-s1")) == (143, ["interrupted"])
+    assert (interruption.value.exit_code, sweep.reasons("base-s1")) == (143, ["interrupted"])
     assert not sweep.recorders["square-s1"].folder.attempts.all()
 
 
@@ -208,7 +208,7 @@ def test_single_trials_can_be_stopped(sweep: Sweep) -> None:
     sweep.queue.tick()
     assert (first.run().group.stops, second.run().group.stops) == ([False, True, True], [False] * 3)
     assert [sweep.begin(BEGUN, DONE).run().trial, sweep.begin().trial] == ["square-s2", ""]
-    assert "base-s2: it will not start" in sweep.said.getvalue()
+    assert "base-s2: it will not start" in sweep.output.getvalue()
 
 
 def failing(number: int, line: int) -> list[Event]:
@@ -224,11 +224,11 @@ def test_a_sweep_that_cannot_succeed_ends_after_three_trials(sweep: Sweep) -> No
     """Whatever they reported before."""
     for number in range(3):
         sweep.begin(failing(number, line=33)).run()
-    with pytest.raises(Interrupted) as ended:
+    with pytest.raises(Interrupted) as interruption:
         sweep.queue.tick()
     cause = "3 trials in a row failed with the same error: RuntimeError: no such file: 2"
-    assert (ended.value.exit_code, ended.value.fault) == (1, cause)
-    assert sweep.said.getvalue().count(cause) == 1
+    assert (interruption.value.exit_code, interruption.value.fault) == (1, cause)
+    assert sweep.output.getvalue().count(cause) == 1
     assert sweep.begin().trial == ""
 
 
@@ -263,7 +263,7 @@ def test_workers_that_end_oddly_are_not_used_again(
 ) -> None:
     group = sweep.begin(*polls).run().group
     assert group.closed
-    assert noticed in sweep.said.getvalue()
+    assert noticed in sweep.output.getvalue()
 
 
 @pytest.mark.parametrize(
@@ -292,11 +292,11 @@ def test_silence_counts_while_somebody_looks(
 ) -> None:
     clock: list[float] = [0.0]
     monkeypatch.setattr("sweeps.running.failures.time.monotonic", lambda: clock[0])
-    watched = Silence(60.0)
+    silence = Silence(60.0)
     stalls = []
     for sign, at in zip(signs, looks, strict=True):
         clock[0] = at
-        stalls.append(watched.stalled(sign))
+        stalls.append(silence.stalled(sign))
     assert stalls == [at == stalls_at for at in looks]
 
 

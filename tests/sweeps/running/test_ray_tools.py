@@ -76,10 +76,10 @@ def test_a_job_that_was_stopped_is_finished_by_the_same_command_and_leaves_the_c
         assert "Ray's dashboard: http://127.0.0.1:8265" in running.end().output
         assert reasons(study / "base-s1") in ([], ["interrupted"])
         train_to(STEPS, shared)
-        ended = submitted(head, code, "second").end()
-        assert ended.code == 0, ended.output
-        assert "base-s1: resumed at step " in ended.output
-        assert "1 of 1 finished" in ended.output
+        outcome = submitted(head, code, "second").end()
+        assert outcome.code == 0, outcome.output
+        assert "base-s1: resumed at step " in outcome.output
+        assert "1 of 1 finished" in outcome.output
         check_nothing_left(cluster, study)
         assert ray_list(head, "actors", "state=ALIVE") == []
     assert [line["step"] for line in lines(study / "base-s1" / "journal.jsonl")] == list(

@@ -38,12 +38,12 @@ def test_a_row_waits_for_its_host_and_then_takes_no_step(folder: Path) -> None:
 
 def test_a_host_without_its_last_state_is_refused(folder: Path) -> None:
     assert SAVES in SOURCE
-    without = SOURCE.replace(
+    source = SOURCE.replace(
         SAVES, "        if step == 3:\n            trial.checkpoint(step, total)\n"
     )
-    without = without.replace("trial.states(averaged(config))", "trial.states([3])")
+    source = source.replace("trial.states(averaged(config))", "trial.states([3])")
     (folder / "scored.py").write_text(
-        without.replace("steps=averaged(config)", "steps=[3]"), "utf-8"
+        source.replace("steps=averaged(config)", "steps=[3]"), "utf-8"
     )
     printed(folder, "train", *STUDY, "row=base")
     message = refusal(folder, "train", *STUDY, "row=greedy", "--add")

@@ -114,7 +114,7 @@ def test_two_trials_train_and_six_are_scored(swept: Path) -> None:
 
 def runs_of_trials(folder: Path, study: str) -> list[dict[str, str]]:
     """What MLflow has of each trial of the study: its state, and tags."""
-    wanted = """
+    query = """
         SELECT run_uuid, status, tags.key, tags.value
         FROM runs JOIN experiments USING (experiment_id) JOIN tags USING (run_uuid)
         WHERE experiments.name = ? AND runs.lifecycle_stage = 'active'
@@ -122,7 +122,7 @@ def runs_of_trials(folder: Path, study: str) -> list[dict[str, str]]:
     """
     runs: dict[str, dict[str, str]] = {}
     with closing(sqlite3.connect(folder / "runs/mlflow.db")) as opened:
-        for run_id, status, key, value in opened.execute(wanted, [study]):
+        for run_id, status, key, value in opened.execute(query, [study]):
             runs.setdefault(run_id, {"status": status})[key] = value
     trials = [tags for tags in runs.values() if tags.get("kind") == "trial"]
     return sorted(trials, key=lambda tags: tags["trial.key"])
@@ -206,8 +206,8 @@ def test_a_row_has_the_scores_that_evaluate_gives_its_weights(
     for beam in (1, 8):
         expected[f"beam_{beam}"] = [evaluated[f"s/base-s{seed}", "dev", beam] for seed in (1, 2)]
     assert table_scores == expected
-    again = json.loads(allelse(*words, "--set", "test", cwd=folder).stdout)
-    assert [line["now"] for line in again] == [False] * 4
+    test_lines = json.loads(allelse(*words, "--set", "test", cwd=folder).stdout)
+    assert [line["now"] for line in test_lines] == [False] * 4
     code, output = run(folder, *words, "--set", "tset")
     assert (code, "must be one of dev, test did you mean test?" in " ".join(output.split())) == (
         2,

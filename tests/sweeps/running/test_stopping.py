@@ -62,8 +62,8 @@ def test_the_signals_of_slurm_stop_with_a_checkpoint_and_exit_codes_of_their_own
     running = Running.start("train", *words, cwd=workplace, trial=trial)
     running.wait_for_step(4)
     os.killpg(running.process.pid, getattr(signal, name))
-    ended, output = running.finish()
-    assert ended == code, output
+    exit_code, output = running.finish()
+    assert exit_code == code, output
     assert re.search(r"base-s1 resumes from step [567]\n", output), output
     assert reasons(trial) == ["interrupted"]
     (workplace / "leave").unlink()
@@ -81,8 +81,8 @@ def test_a_sweep_with_all_its_processes_stops_by_the_signal_of_slurm(workplace: 
     running = Running.start("sweep", *words, "sweep.rows=[base]", cwd=workplace, trial=trial)
     running.wait_for_step(4)
     os.killpg(running.process.pid, signal.SIGUSR1)
-    ended, output = running.finish()
-    assert ended == 138, output
+    exit_code, output = running.finish()
+    assert exit_code == 138, output
     assert re.search(r"base-s1 resumes from step [567]\n", output), output
     assert reasons(trial) == ["interrupted"]
 
@@ -228,5 +228,5 @@ def test_a_lone_trial_whose_folder_is_removed_ends_and_is_trained_again(removing
     assert REMOVED in outcome.output
     assert isinstance(outcome.exception, SystemExit), outcome.exception
     (removing / "calm").touch()
-    again = typed(removing, "train", *WORDS)
-    assert again.exit_code == 0, again.output
+    second = typed(removing, "train", *WORDS)
+    assert second.exit_code == 0, second.output

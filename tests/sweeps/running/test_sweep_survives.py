@@ -94,16 +94,16 @@ def test_two_workers_that_are_killed_in_turn_and_stopped_end_with_the_bits_of_un
     assert "ended with SIGKILL; it starts again in 1 s" in output
     for text in (reasons(trial)[0], output):
         assert re.search(rf"worker \d \(pid {worker.pid} on \S+\) was killed \(SIGKILL", text)
-    stopped = lines(trial / "journal.jsonl")[-1]
-    assert stopped["step"] == stopped["checkpoint"] >= 44
+    last_line = lines(trial / "journal.jsonl")[-1]
+    assert last_line["step"] == last_line["checkpoint"] >= 44
     (folder / "leave").unlink()
     resumed = allelse(*words, cwd=folder)
-    assert f"resumed at step {stopped['step']}" in resumed.stdout, resumed.stdout + resumed.stderr
+    assert f"resumed at step {last_line['step']}" in resumed.stdout, resumed.stdout + resumed.stderr
     ends = ("worker lost: worker ", "worker lost: the trial's process", "interrupted", "finished")
     assert all(cause.startswith(end) for cause, end in zip(reasons(trial), ends, strict=True))
     undisturbed = [line["step"] for line in lines(twin / "journal.jsonl")]
     assert [line["step"] for line in lines(trial / "journal.jsonl")] == sorted(
-        {*undisturbed, stopped["step"]}
+        {*undisturbed, last_line["step"]}
     )
     assert first_step(trial, 1) == 7 < first_step(trial, 2) < first_step(trial, 3)
     assert not differing(state_after(trial, 60), state_after(twin, 60))

@@ -67,9 +67,9 @@ def test_its_trials_do_not_run_once_it_is_silent_or_its_record_is_damaged_or_gon
 ) -> None:
     record(folder, ago=720)
     assert states(folder)["big"] == ("silent", "silent for 12 min 00 s on node7")
-    refused = refusal(folder, "stop", "sweep.name=synthetic-tiny")
-    assert re.search(r"which is not running; .* on node7 gave no heartbeat for 12 min", refused), (
-        refused
+    message = refusal(folder, "stop", "sweep.name=synthetic-tiny")
+    assert re.search(r"which is not running; .* on node7 gave no heartbeat for 12 min", message), (
+        message
     )
     assert typed(folder, "plan").stdout.splitlines()[-1].startswith("Next: allelse sweep")
     (path,) = (own_study(folder) / ".running").iterdir()

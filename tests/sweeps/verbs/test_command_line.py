@@ -53,10 +53,10 @@ def test_without_any_study_the_refusal_names_the_command_that_makes_one(tmp_path
 
 
 def test_in_another_folder_the_refusal_names_the_runs_above(folder: Path) -> None:
-    below = folder / "notes"
-    below.mkdir()
-    message = refusal(below, "table")
-    assert f"paths.runs has no study: {below}/runs" in message
+    subfolder = folder / "notes"
+    subfolder.mkdir()
+    message = refusal(subfolder, "table")
+    assert f"paths.runs has no study: {subfolder}/runs" in message
     assert f"did you mean paths.runs={folder}/runs?" in message
 
 
@@ -90,13 +90,13 @@ def test_the_configuration_can_be_read_back(tmp_path: Path) -> None:
 
 def test_the_doctor_checks_this_machine(tmp_path: Path) -> None:
     own(tmp_path, "row/base", "# mine\n")
-    broken = typed(tmp_path, "doctor", "--json")
-    states = {finding["what"]: finding["state"] for finding in json.loads(broken.stdout)}
-    assert (broken.exit_code, {check for check, state in states.items() if state == "failed"}) == (
+    outcome = typed(tmp_path, "doctor", "--json")
+    states = {finding["what"]: finding["state"] for finding in json.loads(outcome.stdout)}
+    assert (outcome.exit_code, {check for check, state in states.items() if state == "failed"}) == (
         1,
         {"conf"},
     )
-    findings = {finding["what"]: finding["found"] for finding in json.loads(broken.stdout)}
+    findings = {finding["what"]: finding["found"] for finding in json.loads(outcome.stdout)}
     assert findings["Python"] == ".".join(map(str, sys.version_info[:3]))
 
 

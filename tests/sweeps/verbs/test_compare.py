@@ -150,9 +150,9 @@ def test_what_cannot_be_compared_is_refused(
 
 def test_unfinished_trials_are_refused_with_their_state(own: Path) -> None:
     (own / "runs/one/a_heads_1-s1/result.json").unlink()
-    refused = refusal(own, "compare", "base-s1", "a_heads_1-s1", ONE)
-    assert "a_heads_1-s1 is interrupted must be finished" in refused
-    assert f"`allelse sweep {ONE}` resumes it" in refused
+    message = refusal(own, "compare", "base-s1", "a_heads_1-s1", ONE)
+    assert "a_heads_1-s1 is interrupted must be finished" in message
+    assert f"`allelse sweep {ONE}` resumes it" in message
     assert metric(content(own, "base", "a_heads_1", ONE), "bleu")["seeds"] == [3, 2]
     for seed in (2, 3):
         (own / f"runs/one/a_heads_1-s{seed}/result.json").unlink()

@@ -46,10 +46,10 @@ def test_a_reader_that_leaves_ends_no_program(leaves: str, shown: str) -> None:
 def test_a_full_disk_behind_the_output_ends_no_training(workplace: Path) -> None:
     write_task(workplace)
     words = command("train", "task=small", "row=base")
-    with Path("/dev/full").open("w") as full:
+    with Path("/dev/full").open("w") as full_disk:
         assert (
             subprocess.run(
-                words, cwd=workplace, stdout=full, stderr=full, timeout=600, check=False
+                words, cwd=workplace, stdout=full_disk, stderr=full_disk, timeout=600, check=False
             ).returncode
             == 0
         )
@@ -91,10 +91,10 @@ def test_what_the_work_prints_to_a_full_disk_ends_no_training(workplace: Path) -
     start = "def work(trial: Trial[Config]) -> None:\n"
     write_task(workplace, {start: start + NOISY})
     words = command("train", "task=small", "row=base", "sweep.name=small")
-    with Path("/dev/full").open("w") as full:
+    with Path("/dev/full").open("w") as full_disk:
         assert (
             subprocess.run(
-                words, cwd=workplace, stdout=full, stderr=full, timeout=600, check=False
+                words, cwd=workplace, stdout=full_disk, stderr=full_disk, timeout=600, check=False
             ).returncode
             == 0
         )

@@ -205,24 +205,24 @@ def test_scoring_again_takes_the_tokenizer_of_bleu_and_adds_the_sample(
     words = ("data.bleu_tokenizer=char", "decode.train_sample=true", "train.seed=1")
     outcome = typed(trained, "train", "sweep.name=twins", *words)
     assert outcome.exit_code == 0, outcome.output
-    result_before, after = (
+    result_before, result_after = (
         json.loads((folder / "result.json").read_text("utf-8")) for folder in (trial, twin)
     )
-    assert (after["key"], after["step"], after["seconds"]) == (
+    assert (result_after["key"], result_after["step"], result_after["seconds"]) == (
         result_before["key"],
         result_before["step"],
         result_before["seconds"],
     )
-    assert [*after["scores"]] == ["dev", "test", "train_sample"]
-    old = result_before["scores"]["test"]
-    new = after["scores"]["test"]
+    assert [*result_after["scores"]] == ["dev", "test", "train_sample"]
+    old_scores = result_before["scores"]["test"]
+    new_scores = result_after["scores"]["test"]
     bleu = sacrebleu(
         trained, twin / "hypotheses" / "test.txt", "test", "-b", "-w", "12", "--tokenize", "char"
     )
-    assert bleu == f"{new['bleu']:.12f}" != f"{old['bleu']:.12f}"
-    assert "tok:char" in new["signature"]
-    assert {name: new[name] for name in ("nll", "accuracy", "chrf")} == {
-        name: old[name] for name in ("nll", "accuracy", "chrf")
+    assert bleu == f"{new_scores['bleu']:.12f}" != f"{old_scores['bleu']:.12f}"
+    assert "tok:char" in new_scores["signature"]
+    assert {name: new_scores[name] for name in ("nll", "accuracy", "chrf")} == {
+        name: old_scores[name] for name in ("nll", "accuracy", "chrf")
     }
     table = " ".join(printed(trained, "table", "sweep.name=twins").split())
     assert "BLEU: sacreBLEU's char" in table

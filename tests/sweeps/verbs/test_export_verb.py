@@ -55,18 +55,20 @@ def test_ctranslate2_with_the_card_s_settings_searches_like_the_trial_without_a_
     trained: Path,
 ) -> None:
     settings = ["decode.alpha=0", "decode.beam=1"]
-    short = [*settings, "decode.max_extra=0"]  # so that some outputs are cut
-    export(trained, *TRIAL, *short, "--to", "ctranslate2", "--output", "searched")
+    short_settings = [*settings, "decode.max_extra=0"]  # so that some outputs are cut
+    export(trained, *TRIAL, *short_settings, "--to", "ctranslate2", "--output", "searched")
     lines = (trained / "test.txt").read_text("utf-8").splitlines()
-    ours, uncut = (translated(trained, *words) for words in (short, settings))
-    assert ours != uncut
+    translations, uncut_translations = (
+        translated(trained, *words) for words in (short_settings, settings)
+    )
+    assert translations != uncut_translations
     code = example(trained / "searched" / "README.md")
     sentence = (trained / "dev.txt").read_text("utf-8").splitlines()[0]
     assert code[-1].count(f'"{sentence}"') == 1
     calls = [code[-1].replace(f'"{sentence}"', json.dumps(line)) for line in lines]
     command = [sys.executable, "-c", "\n".join([*code[:-1], *calls])]
     process = subprocess.run(command, cwd=trained / "searched", capture_output=True, text=True)
-    assert process.stdout.splitlines() == ours, process.stderr
+    assert process.stdout.splitlines() == translations, process.stderr
 
 
 def translated(trained: Path, *words: str) -> list[str]:

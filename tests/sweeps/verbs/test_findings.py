@@ -184,20 +184,20 @@ def test_undecided_names_the_seeds_and_the_time_that_would_decide(made: Path, st
         finding = lines(folder)["noisy"]["finding_bleu"]
         seeds = int(finding.split()[5])
         assert seeds > 3
-        took = time((seeds - 3 + max(0, seeds - 9)) * 3700)
-        assert finding == f"undecided: 80 % power needs {seeds} seeds, about {took}"
+        duration = time((seeds - 3 + max(0, seeds - 9)) * 3700)
+        assert finding == f"undecided: 80 % power needs {seeds} seeds, about {duration}"
     assert "for 80 % power at a difference of δ" in output_of(stated, "table", "--format", "md")
 
 
 def test_formats_report_comparison_and_mlflow_agree_to_the_last_digit(made: Path) -> None:
     study = read_study(made.resolve() / "runs" / "made")
     table = whole_table(study)
-    of_csv = {
+    csv_rows = {
         csv_row["row"]: csv_row
         for csv_row in csv.DictReader(io.StringIO(output_of(made, "table", "--format", "csv")))
     }
     files = study_files(table)
-    of_mlflow = {
+    mlflow_rows = {
         csv_row["row"]: csv_row for csv_row in csv.DictReader(io.StringIO(files["table.csv"]))
     }
     page = report_page(made)
@@ -211,31 +211,31 @@ def test_formats_report_comparison_and_mlflow_agree_to_the_last_digit(made: Path
     tex = output_of(made, "table", "--format", "tex")
     for name in ("much_worse", "noisy"):
         line = lines(made)[name]
-        shared = [column for column in of_csv[name] if column in of_mlflow[name]]
-        assert [of_mlflow[name][column] for column in shared] == [
-            of_csv[name][column] for column in shared
+        shared = [column for column in csv_rows[name] if column in mlflow_rows[name]]
+        assert [mlflow_rows[name][column] for column in shared] == [
+            csv_rows[name][column] for column in shared
         ]
         words = row_words(table)[name]["bleu"].split(", ")[-1]
         assert all(words in text for text in texts), (name, words)
         assert line["finding_bleu"] in page
         assert {"▼": r"\bigtriangledown", "?": "?"}[words[-1]] in tex
-        agree(made, name, line, of_csv[name])
+        agree(made, name, line, csv_rows[name])
 
 
-def agree(folder: Path, row: str, line: Mapping[str, Any], of_csv: Mapping[str, str]) -> None:
+def agree(folder: Path, row: str, line: Mapping[str, Any], csv_row: Mapping[str, str]) -> None:
     """JSON, CSV, the comparison and the scores say the same of the row."""
-    ours = [value for value in ROWS[row] if value is not None]
-    base = [value for value in ROWS["base"] if value is not None]
-    assert line["delta_bleu"] == pytest.approx(sum(ours) / len(ours) - sum(base) / len(base)), (
-        "over all seeds of both"
-    )
+    values = [value for value in ROWS[row] if value is not None]
+    base_values = [value for value in ROWS["base"] if value is not None]
+    assert line["delta_bleu"] == pytest.approx(
+        sum(values) / len(values) - sum(base_values) / len(base_values)
+    ), "over all seeds of both"
     numbers = ("low", "high", "p", "finding")
     for name in (
         "delta_bleu",
         "delta_ppl",
         *(f"{number}_{metric}" for number in numbers for metric in ("bleu", "ppl")),
     ):
-        assert type(line[name])(of_csv[name]) == line[name], name
+        assert type(line[name])(csv_row[name]) == line[name], name
     compared = json.loads(output_of(folder, "compare", "base", row, "--json"))["pairs"][0][
         "metrics"
     ]
@@ -320,16 +320,16 @@ def test_two_studies_are_adjusted_over_all_pairs(tmp_path: Path) -> None:
 
     def pair_of(*words: str) -> Any:
         pairs = json.loads(output_of(tmp_path, "compare", *words, "--json"))["pairs"]
-        of_row = next(pair for pair in pairs if "a-s1" in pair["first"]["trials"])
-        return next(entry for entry in of_row["metrics"] if entry["metric"] == "bleu")
+        row_pair = next(pair for pair in pairs if "a-s1" in pair["first"]["trials"])
+        return next(entry for entry in row_pair["metrics"] if entry["metric"] == "bleu")
 
-    alone = pair_of("made/a", "other/a")
-    together = pair_of("made", "other")
-    assert (alone["rows"], together["rows"]) == (1, 4)
-    assert alone["over_seeds"]["p"] <= ALPHA < together["over_seeds"]["p"]
-    assert together["over_seeds"]["p"] == pytest.approx(4 * alone["over_seeds"]["p"])
-    assert together["over_seeds"]["low"] < 0 < alone["over_seeds"]["low"]
-    assert together["over_seeds"]["finding"].startswith("undecided")
+    single_pair = pair_of("made/a", "other/a")
+    four_pairs = pair_of("made", "other")
+    assert (single_pair["rows"], four_pairs["rows"]) == (1, 4)
+    assert single_pair["over_seeds"]["p"] <= ALPHA < four_pairs["over_seeds"]["p"]
+    assert four_pairs["over_seeds"]["p"] == pytest.approx(4 * single_pair["over_seeds"]["p"])
+    assert four_pairs["over_seeds"]["low"] < 0 < single_pair["over_seeds"]["low"]
+    assert four_pairs["over_seeds"]["finding"].startswith("undecided")
     assert "adjusted over the 4 pairs compared (Bonferroni)" in output_of(
         tmp_path, "compare", "made", "other"
     )
@@ -344,8 +344,8 @@ def test_a_comparison_names_the_table_that_says_the_same(made: Path) -> None:
     metrics = json.loads(output_of(made, "compare", "like", "noisy", "--json"))["pairs"][0][
         "metrics"
     ]
-    of_bleu = next(entry for entry in metrics if entry["metric"] == "bleu")["over_seeds"]
-    assert of_bleu["p"] == lines(made, "--base", "like")["noisy"]["p_bleu"]
+    over_seeds = next(entry for entry in metrics if entry["metric"] == "bleu")["over_seeds"]
+    assert over_seeds["p"] == lines(made, "--base", "like")["noisy"]["p_bleu"]
 
 
 def test_a_marked_row_whose_interval_holds_zero_is_explained(tmp_path: Path) -> None:

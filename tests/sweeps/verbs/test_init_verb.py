@@ -53,14 +53,14 @@ def test_what_is_there_stays(tmp_path: Path, there: str, reason: str) -> None:
 
 def test_the_new_task_is_planned_and_trained_as_it_is(workplace: Path) -> None:
     output = printed(workplace, "init", "fresh_curve")
-    written = ["fresh_curve.py", *(f"conf/task/fresh_curve/{file}.yaml" for file in FILES)]
+    paths = ["fresh_curve.py", *(f"conf/task/fresh_curve/{file}.yaml" for file in FILES)]
     assert output.splitlines() == [
-        *(f"Wrote {path}" for path in written),
+        *(f"Wrote {path}" for path in paths),
         "fresh_curve.py runs as it is. Replace its data, model and loop by yours.",
         f"Rows without files: allelse plan task=fresh_curve '{VARIED}'",
         "Next: allelse plan task=fresh_curve",
     ]
-    assert not [path for path in written if "starter" in (workplace / path).read_text("utf-8")]
+    assert not [path for path in paths if "starter" in (workplace / path).read_text("utf-8")]
 
     planned = json.loads(printed(workplace, "plan", "task=fresh_curve", "--json"))
     weights = {trial["row"]: trial["weights"] for trial in planned}

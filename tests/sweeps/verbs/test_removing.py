@@ -115,8 +115,8 @@ def own_files(files: list[str]) -> list[str]:
 def test_a_dropped_row_can_be_added_again(folder: Path) -> None:
     printed(folder, "drop", "big", "--yes")
     assert "to add: allelse sweep" in refusal(folder, "sweep", "sweep.rows=[big]")
-    again = sweep(folder, "sweep.rows=[big]", "sweep.seeds=[1,2]", add=True)
-    assert again.added == ("big-s1", "big-s2")
+    sweep_plan = sweep(folder, "sweep.rows=[big]", "sweep.seeds=[1,2]", add=True)
+    assert sweep_plan.added == ("big-s1", "big-s2")
     assert "big-s1" in names(study_in(folder))
     printed(folder, "drop", "big", "--yes")
     assert in_trash(folder).count("synthetic-tiny/big-s1") == 2
@@ -144,8 +144,8 @@ def test_what_cannot_be_dropped_is_refused(
     whole: Path, words: list[str], reasons: list[str]
 ) -> None:
     files_before = contents(whole)
-    for yes in ([], ["--yes"]):
-        message = refusal(whole, "drop", *words, *yes)
+    for options in ([], ["--yes"]):
+        message = refusal(whole, "drop", *words, *options)
         assert all(reason in message for reason in reasons), message
     assert contents(whole) == files_before
 

@@ -63,8 +63,8 @@ def test_seeds_are_chosen_as_for_the_table_and_figures_left_out(tmp_path: Path) 
     page = (tmp_path / "runs/digits/report.html").read_text("utf-8")
     assert "2 of 2 trials finished" in page
     assert "<svg" not in page
-    refused = refusal(tmp_path, "report", "sweep.name=digits", "sweep.seeds=[7]")
-    assert 'sweep.seeds names "7", which is not a seed of the study' in refused
+    seeds_message = refusal(tmp_path, "report", "sweep.name=digits", "sweep.seeds=[7]")
+    assert 'sweep.seeds names "7", which is not a seed of the study' in seeds_message
     message = refusal(
         tmp_path, "report", "--no-figures", "--figures", "figures", "sweep.name=digits"
     )

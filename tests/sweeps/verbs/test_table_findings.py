@@ -266,14 +266,14 @@ def test_other_seeds_than_those_of_base_are_said_with_the_difference_at_common_s
     tmp_path: Path,
 ) -> None:
     made_study(tmp_path, losses(HARD | {"moved": (*HARD["moved"], 0.15, 0.16)}))
-    still = rows(tmp_path)["still"]
+    still_row = rows(tmp_path)["still"]
     moved = rows(tmp_path)["moved"]
-    assert still["delta_loss"] == pytest.approx(0.0211), "from the mean over all seeds of base"
-    assert still["delta_common_seeds_loss"] == pytest.approx(0.0027)
+    assert still_row["delta_loss"] == pytest.approx(0.0211), "from the mean over all seeds of base"
+    assert still_row["delta_common_seeds_loss"] == pytest.approx(0.0027)
     assert moved["delta_common_seeds_loss"] == moved["delta_loss"]
     assert (
         float(csv_rows(tmp_path)["still"]["delta_common_seeds_loss"])
-        == still["delta_common_seeds_loss"]
+        == still_row["delta_common_seeds_loss"]
     )
     for text in (table(tmp_path), table(tmp_path, "--format", "md")):
         assert "Seeds differ: base has 1 to 5; still has 1 to 3." in text
@@ -281,15 +281,15 @@ def test_other_seeds_than_those_of_base_are_said_with_the_difference_at_common_s
 
 
 def test_where_base_alone_has_more_seeds_the_caption_stays_short(tmp_path: Path) -> None:
-    many = {}
+    many_rows = {}
     for number in range(9):
-        many[f"row_{number}"] = [value + number / 50 for value in HARD["still"]]
-    made_study(tmp_path, losses({"base": HARD["base"], **many}))
+        many_rows[f"row_{number}"] = [value + number / 50 for value in HARD["still"]]
+    made_study(tmp_path, losses({"base": HARD["base"], **many_rows}))
     text = table(tmp_path)
     assert "Seeds differ: base has 1 to 5; 9 rows have 1 to 3." in text
     assert "At the common seeds, Δloss is 0.018 lower in 9 rows." in text
-    same = losses({"base": (0.5, 0.6, 0.55), "row": (0.5, 0.6)})
-    made_study(tmp_path / "alike", same)
+    scores = losses({"base": (0.5, 0.6, 0.55), "row": (0.5, 0.6)})
+    made_study(tmp_path / "alike", scores)
     assert "At the common seeds, Δ" in table(tmp_path / "alike")
     equal = losses({"base": (0.5, 0.6), "row": (0.5, 0.6)})
     made_study(tmp_path / "equal", equal)

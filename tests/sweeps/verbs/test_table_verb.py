@@ -202,9 +202,9 @@ def nasty(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     study = read_study(workplace / "runs" / "synthetic-tiny")
     cells = study.cells | {"c_layers_2": {"nota_bene": NASTY, "n_layers": 1}}
     write_study(type(study)(**{**vars(study), "cells": cells}))
-    broken = study.trial_folder(study.trials[-1])
-    broken.result_path.unlink()
-    broken.write_error(f"ValueError: {NASTY}")
+    failed_trial = study.trial_folder(study.trials[-1])
+    failed_trial.result_path.unlink()
+    failed_trial.write_error(f"ValueError: {NASTY}")
     return workplace
 
 
@@ -271,9 +271,9 @@ def test_a_page_for_print_has_the_words_of_the_terminal_and_a_short_caption(fold
         part in caption
         for part in ("PPL and BLEU on dev", "3 seeds", "better than base", "worse than base")
     )
-    short = text(folder, "--format", "md", "--short").partition("\n\n")[2]
-    assert "PPL and BLEU on dev" in short
-    assert len(short) < len(markdown.partition("\n\n")[2]) / 2
+    short_caption = text(folder, "--format", "md", "--short").partition("\n\n")[2]
+    assert "PPL and BLEU on dev" in short_caption
+    assert len(short_caption) < len(markdown.partition("\n\n")[2]) / 2
     assert len(text(folder, "--format", "tex", "--long")) > len(tex) + 300
     labeled_table = text(
         folder, "--format", "tex", "--row", "--caption", "Mine & yours", "--label", "tab:mine"

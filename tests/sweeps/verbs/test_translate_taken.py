@@ -11,8 +11,8 @@ SECOND = "sweep.name=second"
 
 def same_settings(study: Path) -> list[str]:
     """The overrides that compose the study again."""
-    chosen = json.loads((study / "study.json").read_text("utf-8"))["chosen"]
-    values = [f"{key}={json.dumps(value)}" for key, value in chosen["values"].items()]
+    choices = json.loads((study / "study.json").read_text("utf-8"))["chosen"]
+    values = [f"{key}={json.dumps(value)}" for key, value in choices["values"].items()]
     return ["data=files", *values, "sweep.rows=[base]", "sweep.seeds=[1]"]
 
 

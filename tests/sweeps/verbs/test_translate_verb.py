@@ -68,9 +68,9 @@ def test_a_model_has_many_names(
     checkpoint = str(attempt.relative_to(trained) / "step-400")
     for name in ("copies/base-s1", "runs/copies/base-s1", str(trial), run_id, checkpoint):
         assert translated(trained, dev, name) == expected, name
-    earlier = translated(trained, dev, checkpoint.replace("400", "200"))
-    assert len(earlier) == len(expected)
-    assert earlier != expected
+    earlier_lines = translated(trained, dev, checkpoint.replace("400", "200"))
+    assert len(earlier_lines) == len(expected)
+    assert earlier_lines != expected
 
 
 def test_the_best_n_translations_come_in_order_with_their_scores(
@@ -90,22 +90,22 @@ def test_the_best_n_translations_come_in_order_with_their_scores(
 
 def test_the_mean_of_checkpoints_is_another_model(trained: Path, attempt: Path) -> None:
     longer = (trained / "test.txt").read_text("utf-8")  # no two models make the same mistakes there
-    averaged = translated(trained, longer, "copies/base-s1", "--average", "2")
-    assert averaged == translated(trained, longer, "copies/base-s1", "decode.average_checkpoints=2")
-    assert averaged != translated(trained, longer, "copies/base-s1")
+    mean = translated(trained, longer, "copies/base-s1", "--average", "2")
+    assert mean == translated(trained, longer, "copies/base-s1", "decode.average_checkpoints=2")
+    assert mean != translated(trained, longer, "copies/base-s1")
     checkpoint = str(attempt / "step-300")  # a mean ends at the checkpoint that is named
-    assert translated(trained, longer, checkpoint, "--average", "2") != averaged
+    assert translated(trained, longer, checkpoint, "--average", "2") != mean
 
 
 def test_odd_lines_keep_the_others_and_their_number(trained: Path) -> None:
     (trained / "source.txt").write_bytes("\n".join(["a b\r", *ODD.values(), "c d e"]).encode())
     outcome = typed(trained, "translate", *TRIAL, *FILES)
-    line_before, *odd, line_after, end = (
+    line_before, *odd_lines, line_after, end = (
         (trained / "target.txt").read_bytes().decode("utf-8").split("\n")
     )
     assert (outcome.exit_code, line_before, line_after, end) == (0, "a b", "c d e", "")
-    empty = {name for name, line in zip(ODD, odd, strict=True) if not line}
-    assert empty == {"nothing", "blanks"}
+    empty_lines = {name for name, line in zip(ODD, odd_lines, strict=True) if not line}
+    assert empty_lines == {"nothing", "blanks"}
     warning = "source.txt: line 8 has more than 320 pieces; the rest of it is ignored\n"
     assert outcome.stderr == warning, "sinusoids hold 8 × max_positions pieces of a line"
 
@@ -209,6 +209,6 @@ def test_closed_input_is_refused_before_an_output_is_replaced(trained: Path, dev
 
 def test_a_trial_of_another_study_is_suggested(trial: Path, tmp_path: Path) -> None:
     shutil.copytree(trial.parent, tmp_path / "runs" / "copies")
-    refused = refusal(tmp_path, "translate", "base-s1")
-    assert "did you mean copies/base-s1?" in refused
-    assert "studies there: copies" in refused
+    message = refusal(tmp_path, "translate", "base-s1")
+    assert "did you mean copies/base-s1?" in message
+    assert "studies there: copies" in message

@@ -168,8 +168,8 @@ def test_reports_of_one_step_are_merged_and_the_later_value_counts(tmp_path: Pat
     assert (
         "step 1 was reported more than once; later values replace earlier ones" in notices[0].text
     )
-    again = events_of(tmp_path, SPLIT, attempt=2)
-    assert [event.step for event in again if isinstance(event, Report)] == [4]
+    second_events = events_of(tmp_path, SPLIT, attempt=2)
+    assert [event.step for event in second_events if isinstance(event, Report)] == [4]
 
 
 def test_a_resumed_attempt_that_trains_its_saved_step_again_fails(tmp_path: Path) -> None:

@@ -210,32 +210,32 @@ def test_what_stays(opened: Opened, keep: Keep, kept: list[int]) -> None:
 
 def test_a_resumed_attempt_keeps_what_it_started_from_until_it_has_enough(opened: Opened) -> None:
     save(opened(keep=Keep(2, True, (10,))), 10, 20, 30, 40, scores=(9.0, 1.0, 2.0, 3.0))
-    later = opened(2, Keep(2, True, (10,)))
-    save(later, 50, scores=(4.0,))
-    assert steps_of(later) == [10, 20, 40, 50]
-    save(later, 60, scores=(4.0,))
-    assert steps_of(later) == [10, 20, 50, 60]
+    second_attempt = opened(2, Keep(2, True, (10,)))
+    save(second_attempt, 50, scores=(4.0,))
+    assert steps_of(second_attempt) == [10, 20, 40, 50]
+    save(second_attempt, 60, scores=(4.0,))
+    assert steps_of(second_attempt) == [10, 20, 50, 60]
 
 
 def test_a_past_that_was_given_up_goes(opened: Opened) -> None:
     store = opened()
     save(store, 10, 20)
     store.files.filesystem.pipe_file(f"{store.root}/a1/step-20/tensors.safetensors", b"damaged")
-    later = opened(2, Keep(newest=2))
-    save(later, 15)
-    assert steps_of(later) == [10, 15]
+    second_attempt = opened(2, Keep(newest=2))
+    save(second_attempt, 15)
+    assert steps_of(second_attempt) == [10, 15]
 
 
 def test_an_older_attempt_neither_writes_nor_removes(opened: Opened) -> None:
-    older = opened()
-    save(older, 10)
-    newer = opened(2)
-    save(newer, 20)
+    first_attempt = opened()
+    save(first_attempt, 10)
+    second_attempt = opened(2)
+    save(second_attempt, 20)
     with pytest.raises(SupersededError, match="attempt 2 owns"):
-        save(older, 30)
+        save(first_attempt, 30)
     with pytest.raises(SupersededError):
-        older.tidy()
-    assert steps_of(newer) == [10, 20]
+        first_attempt.tidy()
+    assert steps_of(second_attempt) == [10, 20]
 
 
 def test_a_missing_step_is_named_with_those_that_are_there(opened: Opened) -> None:

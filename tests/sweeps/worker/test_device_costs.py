@@ -72,10 +72,10 @@ def test_a_typed_rate_gives_device_flops_and_mfu_in_every_output(tmp_path: Path)
         result["device_flops"],
         result["mfu"],
     )
-    chosen = allelse(tmp_path, "table", STUDY[1], "--columns", "flops,device_flops,mfu").stdout
-    assert "device FLOPs" in chosen
-    assert "MFU" in chosen
-    assert "what a device sustains (typed)" in " ".join(chosen.split())
+    table = allelse(tmp_path, "table", STUDY[1], "--columns", "flops,device_flops,mfu").stdout
+    assert "device FLOPs" in table
+    assert "MFU" in table
+    assert "what a device sustains (typed)" in " ".join(table.split())
     allelse(tmp_path, "report", STUDY[1])
     page = (tmp_path / "runs/toy/report.html").read_text()
     assert "device FLOPs per seed" in page

@@ -39,10 +39,10 @@ def test_a_trial_is_resumed_and_translated_from_a_bucket(workplace: Path, s3: st
     assert not (trial / "checkpoints").exists()
     result_before = json.loads((trial / "result.json").read_text())
     (trial / "result.json").unlink()
-    again = typed(workplace, *WORDS, override)
-    assert again.exit_code == 0, again.output
-    after = json.loads((trial / "result.json").read_text())
-    assert (after["scores"], after["attempt"]) == (result_before["scores"], 2)
+    second = typed(workplace, *WORDS, override)
+    assert second.exit_code == 0, second.output
+    result_after = json.loads((trial / "result.json").read_text())
+    assert (result_after["scores"], result_after["attempt"]) == (result_before["scores"], 2)
     assert {line["attempt"] for line in lines(trial / "journal.jsonl")} == {1}, (
         "no step was trained again"
     )

@@ -69,13 +69,13 @@ def test_named_steps_are_averaged_and_scored_again_without_training(alone: Path)
     folder = alone.parents[2]
     result_before = result(alone)
     journal = lines(alone / "journal.jsonl")
-    again = typed(folder, *ALONE, "score.average=2")
-    assert again.exit_code == 0, again.output
+    outcome = typed(folder, *ALONE, "score.average=2")
+    assert outcome.exit_code == 0, outcome.output
     assert lines(alone / "journal.jsonl") == journal, "nothing is trained again"
     assert result(alone)["scores"]["test"]["mse"] != result_before["scores"]["test"]["mse"]
-    refused = refusal(folder, *ALONE, "score.average=2", "score.spacing=15")
-    assert "base-s1 would be scored over the steps 45, which have no checkpoint" in refused
-    assert "Nothing was started." in refused
+    message = refusal(folder, *ALONE, "score.average=2", "score.spacing=15")
+    assert "base-s1 would be scored over the steps 45, which have no checkpoint" in message
+    assert "Nothing was started." in message
 
 
 def test_a_scale_and_words_of_its_own(alone: Path) -> None:
