@@ -26,7 +26,7 @@ THREE = (1, 2, 3)
 
 def losses(values: Mapping[str, Sequence[float]]) -> Scores:
     """Of seeds 1, 2, …"""
-    scores: Scores = {}
+    scores: dict[str, dict[int, dict[str, float]]] = {}
     for row, row_values in values.items():
         scores[row] = {seed: {"loss": value} for seed, value in enumerate(row_values, 1)}
     return scores
