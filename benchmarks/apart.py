@@ -151,9 +151,11 @@ def checkpoint_stall(workload: Workload, times: int = 3) -> dict[str, Any]:
     That time is extrapolated from one step here, and computed for a GPU at its goal. The background
     write is waited for, but not counted.
     """
-    trial, worker = compose_row(list(workload.size.words)).rows[0].settings.trial, Worker()
+    trial = compose_row(list(workload.size.words)).rows[0].settings.trial
+    worker = Worker()
     state = start(trial, workload.size.vocab_size, worker.device)
-    steps, waits = [], []
+    steps = []
+    waits = []
     with tempfile.TemporaryDirectory() as folder:
         checkpoints = Checkpoints(folder, "0" * 64, 1, Keep(newest=1))
         for _ in range(times):
@@ -170,7 +172,8 @@ def checkpoint_stall(workload: Workload, times: int = 3) -> dict[str, Any]:
             waits.append(time.perf_counter() - stepped)
             checkpoints.settle()
             steps.append(stepped - began)
-    wait, tokens_per_s = median(waits), workload.batches[0].total_targets / median(steps)
+    wait = median(waits)
+    tokens_per_s = workload.batches[0].total_targets / median(steps)
     apart = trial.train.checkpoint_every * trial.train.tokens_per_batch
     return {
         "seconds": waits,

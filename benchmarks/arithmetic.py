@@ -70,9 +70,11 @@ def _calibrated(name: str, shape: tuple[int, int, int], arithmetic: Arithmetic) 
     x, weight = (torch.randn(n, inputs, generator=random) for n in (rows, outputs))
     exact = x.double() @ weight.double().T
     if arithmetic is Arithmetic.BF16:
-        x, weight = x.bfloat16(), weight.bfloat16()
+        x = x.bfloat16()
+        weight = weight.bfloat16()
     with arithmetic.applied():
-        product, seconds = F.linear(x, weight), _seconds(x, weight)
+        product = F.linear(x, weight)
+        seconds = _seconds(x, weight)
     error = float((product.double() - exact).norm() / exact.norm())
     gflops = 2 * rows * inputs * outputs / seconds / 1e9
     return {

@@ -18,12 +18,10 @@ from transformer.decoding.search import beam_search
 from transformer.model.attention import CrossAttention, SelfAttention
 from transformer.model.encoder_decoder import Cache, Transformer
 
-OURS, WITHOUT_CACHE, CTRANSLATE2, MARIAN = (
-    "allelse",
-    "allelse, no cache",
-    "CTranslate2",
-    "HF Marian",
-)
+OURS = "allelse"
+WITHOUT_CACHE = "allelse, no cache"
+CTRANSLATE2 = "CTranslate2"
+MARIAN = "HF Marian"
 Outputs = list[list[int]]
 
 

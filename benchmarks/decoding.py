@@ -51,7 +51,10 @@ from transformer.data.prepared import ParallelSet, Prepared
 from transformer.data.vocabulary import EOS
 from transformer.model.encoder_decoder import Transformer
 
-SEED, VOCAB_SIZE, SENTENCES, LENGTH = 1, 8000, 64, 16
+SEED = 1
+VOCAB_SIZE = 8000
+SENTENCES = 64
+LENGTH = 16
 TOKENS_PER_BATCH = 2000
 WITHOUT_CACHE = 16  # sentences at most, since every step starts from the first piece
 ENOUGH_ALIKE = 0.99
@@ -149,7 +152,8 @@ def natural_ends(folder: Path, sentences: int) -> Workload:
     model = Transformer(trial.model, len(prepared.vocabulary)).eval()
     model.load_state_dict(_last_weights(folder))
     name = next((name for name in prepared.evaluation_sets if name != "dev"), "dev")
-    source, references = prepared.pairs(name).source, prepared.references(name)
+    source = prepared.pairs(name).source
+    references = prepared.references(name)
     pairs = ParallelSet(source, source)
     order = by_length(pairs, np.arange(min(sentences, len(source))))
     batches = [pad(source, places) for places in cut(pairs, order, TOKENS_PER_BATCH)]
@@ -159,7 +163,8 @@ def natural_ends(folder: Path, sentences: int) -> Workload:
 
 def entered(workload: Workload) -> list[Decoder]:
     """Ours, first in float32, and the peers."""
-    model, decode = workload.model, workload.decode
+    model = workload.model
+    decode = workload.decode
     return [
         *(ours(model, arithmetic, decode) for arithmetic in ("fp32", "bf16")),
         ctranslate2_decoder(model, decode),
@@ -264,10 +269,8 @@ def _speed(line: dict[str, Any]) -> tuple[str, ...]:
 
 def _ratio(ours: dict[str, Any], peer: dict[str, Any]) -> tuple[str, ...]:
     each = [b / a for a, b in zip(ours["cpu_seconds"], peer["cpu_seconds"], strict=True)]
-    reached, least = (
-        median(each),
-        GOALS.get((ours["arithmetic"], peer["program"], peer["arithmetic"])),
-    )
+    reached = median(each)
+    least = GOALS.get((ours["arithmetic"], peer["program"], peer["arithmetic"]))
     goal = (
         f"≥ {least:.1f} {MET if reached >= least else MISSED}"
         if least and ours["has_goals"]

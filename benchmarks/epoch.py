@@ -40,7 +40,8 @@ PRECISIONS: tuple[Precision, ...] = ("fp32", "bf16")
 TOKENS_PER_MICRO_BATCH = 25_000
 WARM_UP = 3
 """Steps that are not counted: the first ones fetch memory and make kernels."""
-OLD, NEW = "old", "new"
+OLD = "old"
+NEW = "new"
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,8 @@ def runners(work: Epoch) -> list[Runner]:
 
 
 def _ours(work: Epoch) -> Runner:
-    trial, worker = work.trial, Worker()
+    trial = work.trial
+    worker = Worker()
     state = start(trial, work.vocab_size, worker.device)
     forward_backward = make_forward_backward(state.model, trial)
     step = partial(_own_step, state, trial, worker, forward_backward)
@@ -211,7 +213,8 @@ def padding(work: Epoch) -> float:
     """Share of all cells of an epoch's blocks that hold no piece."""
     batches = work.batches
     cells = sum(shape.cells for shape in batches.shapes())
-    pairs, chosen = work.pairs, batches.chosen
+    pairs = work.pairs
+    chosen = batches.chosen
     pieces = int(pairs.source.lengths[chosen].sum() + pairs.target.lengths[chosen].sum())
     return 1 - pieces / cells
 

@@ -51,7 +51,8 @@ def _against_marian(lines: Sequence[Line]) -> Sheet:
         peers = [line for line in lines if line["size"] == size and line["program"] != OURS]
         for mine, peer in zip(ours, peers, strict=True):
             rows.append(_ratio(mine, peer, ""))
-        fastest, fastest_peer = faster(ours), faster(peers)
+        fastest = faster(ours)
+        fastest_peer = faster(peers)
         rows.append(
             _ratio(fastest, fastest_peer, _at_least(AGAINST_MARIAN[size], fastest, fastest_peer))
         )
@@ -95,7 +96,8 @@ def memory_sheets(lines: Sequence[Line]) -> list[Sheet]:
 
 
 def _memory(line: Line) -> tuple[str, ...]:
-    few, many = resident_after(line, FEW), resident_after(line, MANY)
+    few = resident_after(line, FEW)
+    many = resident_after(line, MANY)
     growth = many / few - 1
     limit = RESIDENT.get(line["size"])
     goal = ""

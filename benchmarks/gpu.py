@@ -31,9 +31,14 @@ from transformer.training.state import start
 from transformer.training.train import make_forward_backward, plan_graphs, train_step
 from transformer.training.worker_group import Worker, tokens_per_micro_batch
 
-SEED, PAIRS, ROUNDS, STEPS, IN_TURN = 1, 60_000, 3, 24, 8
+SEED = 1
+PAIRS = 60_000
+ROUNDS = 3
+STEPS = 24
+IN_TURN = 8
 WARM_UP = 2 * IN_TURN  # a graph is recorded when its shape occurs for the second time
-MATMUL_SIZE, COPY_BYTES = 8192, 2**31
+MATMUL_SIZE = 8192
+COPY_BYTES = 2**31
 
 
 @dataclass(frozen=True)
@@ -114,7 +119,8 @@ class Measured:
     @property
     def flops(self) -> float:
         """Model FLOP/s, forward and backward, of real pieces."""
-        model, vocab_size = self.workload.trial.model, self.workload.size.vocab_size
+        model = self.workload.trial.model
+        vocab_size = self.workload.size.vocab_size
         each = (
             training_flops(model, vocab_size, micro_batches[0].lengths)
             for micro_batches in self.workload.steps
@@ -147,7 +153,8 @@ def main(only: Sizes = None, way: Ways = None) -> None:
     device = torch.device("cuda", torch.cuda.current_device())
     console = Console(highlight=False)
     console.width = max(console.width, 120)
-    ceiling, measured = calibrate(device), list[Measured]()
+    ceiling = calibrate(device)
+    measured = list[Measured]()
     for size in SIZES:
         if only and size.name not in only:
             continue
@@ -161,7 +168,8 @@ def main(only: Sizes = None, way: Ways = None) -> None:
 
 def all_ways(size: Size, ways: list[Way], device: torch.device) -> Iterator[Measured]:
     """One size in each of ``ways``; block by block only where training joins blocks."""
-    as_trained, by_block = workload(size, device, joins=True), workload(size, device, joins=False)
+    as_trained = workload(size, device, joins=True)
+    by_block = workload(size, device, joins=False)
     for way in ways:
         if way is not Way.BY_BLOCK:
             yield measure(as_trained, way, device)
@@ -208,7 +216,8 @@ def measure(work: Workload, way: Way, device: torch.device) -> Measured:
     recording = way in (Way.GRAPHED, Way.CUDNN, Way.BY_BLOCK)
     run = make_forward_backward(state.model, work.trial, work.shapes if recording else [])
     on_device = [[batch.to(device) for batch in micro_batches] for micro_batches in work.steps]
-    steps, worker = cycle(on_device), Worker(device=device)
+    steps = cycle(on_device)
+    worker = Worker(device=device)
     with attention(way, device):
         return Measured(
             work, way, in_rounds(lambda: train_step(state, next(steps), work.trial, worker, run))
@@ -301,7 +310,8 @@ def _goal(line: Measured) -> str:
 def origin(device: torch.device) -> str:
     """Command, commit and machine."""
     found = provenance("benchmarks.gpu", [])
-    commit, versions = f"{found['commit']}{changes(found)}", found["versions"]
+    commit = f"{found['commit']}{changes(found)}"
+    versions = found["versions"]
     return (
         f"{found['command']}, commit {commit}, {torch.cuda.get_device_name(device)}, "
         f"torch {versions['torch']}"

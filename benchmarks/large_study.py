@@ -70,10 +70,8 @@ def main() -> None:
 def overrides(study: str, trials: int) -> list[str]:
     """Of a study with so many trials: base and learning rates, ten seeds each."""
     rates = ", ".join(f"{0.001 + 1e-5 * number:.5f}" for number in range(trials // SEEDS - 1))
-    rows, seeds = (
-        f"sweep.vary={{train.lr: [{rates}]}}",
-        f"sweep.seeds=[{','.join(map(str, range(1, SEEDS + 1)))}]",
-    )
+    rows = f"sweep.vary={{train.lr: [{rates}]}}"
+    seeds = f"sweep.seeds=[{','.join(map(str, range(1, SEEDS + 1)))}]"
     return [
         "task=curve",
         f"sweep.name={study}",
@@ -94,7 +92,8 @@ def finish(words: list[str], lines: int) -> None:
 
 
 def _finish(planned: PlannedTrial, lines: int) -> None:
-    recorder, step = Recorder(planned), planned.steps // lines
+    recorder = Recorder(planned)
+    step = planned.steps // lines
     recorder.begin()
     recorder.take(1, Started("cpu", 1))
     metrics = {f"train/{name}": 1 / 3 for name in ("loss", "accuracy", "rate")}
@@ -120,9 +119,11 @@ def forget(folder: Path) -> None:
 
 def _taken(words: list[str]) -> str:
     """Such as "1.02 s, 1.10 s"."""
-    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    began = time.perf_counter()
     subprocess.run([*ALLELSE, *words], check=True, stdout=subprocess.DEVNULL)
-    wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+    wall = time.perf_counter() - began
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return (
         f"{after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime:.2f} s, {wall:.2f} s"
     )
@@ -130,7 +131,8 @@ def _taken(words: list[str]) -> str:
 
 def started(words: list[str]) -> dict[str, str]:
     """Start a sweep, watch it from another process, and stop it."""
-    began, study = time.time(), Path("runs", "begun")
+    began = time.time()
+    study = Path("runs", "begun")
     with in_terminal(["sweep", *words]) as sweep:
         written = _until(lambda: _modified(study / STUDY_FILE), sweep)
         first = _until(lambda: _first_report(study), sweep)

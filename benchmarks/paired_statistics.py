@@ -21,14 +21,17 @@ from tracking.statistics.paired_family import paired_family
 from tracking.statistics.paired_tests import paired_differences, paired_exponential_intervals
 from tracking.statistics.seed_tests import differences, intervals
 
-COMPARED, SEEDS = (1, 3, 8, 19), (3, 5, 9)
+COMPARED = (1, 3, 8, 19)
+SEEDS = (3, 5, 9)
 # correlations of two rows' differences over seeds: 0.5 where all noise is scoring's own
 ALIKE = (0.0, 0.5, 0.9)
 EFFECT = 5.0  # sd of the difference at one seed, of the row that differs
 ERROR = 6.0  # %, what docs/statistics.md promises
 CHECKED = 2
 # BLEU: over seeds, of the paired difference, the true one
-SEED_SD, DIFFERENCE_SD, DIFFERENCE = (0.45, 0.08, -0.4)
+SEED_SD = 0.45
+DIFFERENCE_SD = 0.08
+DIFFERENCE = -0.4
 LUCK = (0.0, 0.3, 0.5, 0.7, 0.9)  # correlations of trained rows over seeds
 DESIGNS = ((3, 3), (3, 9), (5, 5), (9, 9))  # seeds of each row, and of base
 TRAINED_ROWS = 20  # with base

@@ -35,8 +35,10 @@ DRAWN_MS = 8000  # until MLflow's charts stand still
 @contextmanager
 def served(study: Study) -> Iterator[str]:
     """The address of what `allelse ui` starts."""
-    runs, port = study.folder.parent, free_port(0)
-    command, server = ui_command(runs, port=port), f"http://127.0.0.1:{port}"
+    runs = study.folder.parent
+    port = free_port(0)
+    command = ui_command(runs, port=port)
+    server = f"http://127.0.0.1:{port}"
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(
             command, env=ui_environment(default_uri(runs)), stdout=log, stderr=log

@@ -76,9 +76,11 @@ def cpu_share(trials: int) -> float:
         while len([*runs.glob("*/journal.jsonl")]) < trials:
             assert process.poll() is None
             time.sleep(0.5)
-        before, began = sweep.cpu_times(), time.monotonic()
+        before = sweep.cpu_times()
+        began = time.monotonic()
         time.sleep(0.75 * WAITS_S)
-        after, ended = sweep.cpu_times(), time.monotonic()
+        after = sweep.cpu_times()
+        ended = time.monotonic()
         assert process.wait() == 0
         return (after.user + after.system - before.user - before.system) / (ended - began)
 

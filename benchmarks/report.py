@@ -191,7 +191,8 @@ def _start_up(seconds: list[float]) -> list[Sheet]:
     note = (
         "From `allelse train` (tiny, data prepared) to the first step in the journal, wall seconds."
     )
-    goal, middle = START_UP_SECONDS, median(seconds)
+    goal = START_UP_SECONDS
+    middle = median(seconds)
     row = (
         f"{middle:.1f} s",
         _range(seconds, ".1f"),
@@ -207,7 +208,9 @@ def _checkpoint(line: Line) -> list[Sheet]:
         "here (extrapolated from one step), and at a million tokens/s, "
         "the goal for one GPU (computed)."
     )
-    here, gpu, goal = line["share_here"], line["share_on_gpu"], CHECKPOINT_STALL
+    here = line["share_here"]
+    gpu = line["share_on_gpu"]
+    goal = CHECKPOINT_STALL
     seconds = f"{median(line['seconds']):.2f} s", _range(line["seconds"], ".2f")
     row = (
         *seconds,

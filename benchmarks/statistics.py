@@ -42,7 +42,9 @@ CHECKED = 2  # studies of each case whose marks are compared with those of a tab
 EQUAL = "equal sds"
 WITHIN = "rows of one list"
 # %, what docs/statistics.md promises
-EVEN_ERROR, ERROR, LEAST_POWER = (6.0, 11.0, {(3, 3): 65.0, (3, 9): 85.0})
+EVEN_ERROR = 6.0
+ERROR = 11.0
+LEAST_POWER = {(3, 3): 65.0, (3, 9): 85.0}
 Sizes = Sequence[int]  # seeds of each row, base first
 Draw = Callable[[int, Sizes, np.random.Generator], list[Any]]
 """Studies, sizes, chance -> for each row [S, n]."""
@@ -165,7 +167,8 @@ class Shares:
 def shares(case: str, draw: Draw, each: Sizes, studies: int) -> Shares:
     """Simulated, with a fixed seed of chance."""
     means, variances = moments(draw(studies, each, np.random.default_rng(1)))
-    number, rows = np.array(each), len(each)
+    number = np.array(each)
+    rows = len(each)
     found = differences(means, variances, number)
     moved = differences(means + EFFECT * (np.arange(rows) == 1), variances, number)
     wrong = found.p_holm <= ALPHA
@@ -247,7 +250,8 @@ class Exponential:
 def exponential(sd: float, seeds: int, base: int, studies: int) -> Exponential:
     truth = 1.5 + np.linspace(-5 * sd, 5 * sd, ROWS)
     means, variances = moments(CASES[EQUAL](studies, sizes(seeds, base), np.random.default_rng(3)))
-    means, variances = truth + sd * means, sd**2 * variances
+    means = truth + sd * means
+    variances = sd**2 * variances
     low, high = exponential_intervals(
         differences(means, variances, np.array(sizes(seeds, base))), means
     )

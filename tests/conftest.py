@@ -89,7 +89,8 @@ def joined_ray() -> Iterator[JoinedRay]:
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the unpacked wheel and nothing else of ours."""
-    built, site = tmp_path_factory.mktemp("built"), tmp_path_factory.mktemp("site").resolve()
+    built = tmp_path_factory.mktemp("built")
+    site = tmp_path_factory.mktemp("site").resolve()
     build = [
         sys.executable,
         "-m",
@@ -111,7 +112,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _each_composition_once() -> Generator[None]:
     """Hydra takes 0.07 s for a row. The same files with the same options are composed once per
     process."""
-    compose, composed = Library._compose, dict[Any, Tree]()
+    compose = Library._compose
+    composed = dict[Any, Tree]()
 
     def once(library: Library, options: tuple[str, ...]) -> Tree:
         files = sorted(

@@ -61,7 +61,8 @@ def known_modules() -> set[str]:
 def reached(starts: list[Path], *ends: str) -> set[Path]:
     """These files and what they import of ours, directly or through others; modules in ``ends`` are
     not followed."""
-    waiting, seen = list(starts), set[Path]()
+    waiting = list(starts)
+    seen = set[Path]()
     while waiting:
         path = waiting.pop()
         seen.add(path)

@@ -22,7 +22,8 @@ ANSWERS = {
 
 def functions(file: str) -> set[str]:
     """Such as "fit", and "Queue.take"."""
-    tree, names = ast.parse((ROOT / file).read_text("utf-8")), set[str]()
+    tree = ast.parse((ROOT / file).read_text("utf-8"))
+    names = set[str]()
     for node in tree.body:
         inner = node.body if isinstance(node, ast.ClassDef) else [node]
         prefix = f"{node.name}." if isinstance(node, ast.ClassDef) else ""

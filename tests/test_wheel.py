@@ -18,10 +18,8 @@ PROJECT = Path(__file__).resolve().parent.parent
 
 def python(site: Path, folder: Path, code: str, *words: str) -> subprocess.CompletedProcess[str]:
     """Code run in a folder, where the unpacked wheel can be imported."""
-    command, environment = (
-        [sys.executable, "-c", code, *words],
-        {**os.environ, "PYTHONPATH": str(site)},
-    )
+    command = [sys.executable, "-c", code, *words]
+    environment = {**os.environ, "PYTHONPATH": str(site)}
     done = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, check=False
     )

@@ -39,7 +39,8 @@ def test_scoring_rows_find_what_the_usual_test_misses(seeds: int, least: float) 
 
 
 def test_pairing_trained_rows_gains_with_shared_luck_and_costs_without() -> None:
-    without, with_luck = trained_power(0.0, 5, 5, STUDIES), trained_power(0.9, 5, 5, STUDIES)
+    without = trained_power(0.0, 5, 5, STUDIES)
+    with_luck = trained_power(0.9, 5, 5, STUDIES)
     assert without.paired < without.usual
     assert with_luck.paired > with_luck.usual
 

@@ -23,7 +23,8 @@ TOY = Size(
 def test_the_peer_with_our_weights_has_our_logits() -> None:
     work = workload(TOY, drawn_pairs(2000))
     model = replace(work.trial.model, p_drop=0.0)
-    ours, theirs = Transformer(model, TOY.vocab_size), TorchTransformer(model, TOY.vocab_size)
+    ours = Transformer(model, TOY.vocab_size)
+    theirs = TorchTransformer(model, TOY.vocab_size)
     copy_weights(ours, theirs)
     batch = next(
         batch

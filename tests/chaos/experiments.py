@@ -91,10 +91,8 @@ MEASURED = (WORKER_KILLED, NODE_AWAY, LINK_CUT)
 
 def drawn(seed: int, faults: int) -> dict[str, list[Strike]]:
     """The strikes on each of the two studies, which share ``faults``."""
-    random, share = (
-        Random(seed),
-        {ONE_WORKER.name: faults - faults // 2, TWO_WORKERS.name: faults // 2},
-    )
+    random = Random(seed)
+    share = {ONE_WORKER.name: faults - faults // 2, TWO_WORKERS.name: faults // 2}
     return {
         experiment.name: [_draw(random, experiment, n + 1) for n in range(share[experiment.name])]
         for experiment in EXPERIMENTS
@@ -103,7 +101,8 @@ def drawn(seed: int, faults: int) -> dict[str, list[Strike]]:
 
 def repeated(seed: int, times: int) -> dict[str, list[Strike]]:
     """Each measured fault so often, in turn, on each of the two studies."""
-    random, each = Random(seed), [fault for _ in range(times) for fault in MEASURED]
+    random = Random(seed)
+    each = [fault for _ in range(times) for fault in MEASURED]
     return {
         experiment.name: [
             Strike(n, fault, _drawn_time(random, fault), measured=True)
@@ -115,7 +114,8 @@ def repeated(seed: int, times: int) -> dict[str, list[Strike]]:
 
 def _draw(random: Random, experiment: Experiment, number: int) -> Strike:
     fault = random.choice(experiment.faults)
-    lasts, pause = _drawn_time(random, fault), random.uniform(0, 4)
+    lasts = _drawn_time(random, fault)
+    pause = random.uniform(0, 4)
     second = random.choice(DURING_RECOVERY) if random.random() < SECOND else None
     return Strike(number, fault, lasts, second, pause if second else 0.0)
 

@@ -227,7 +227,8 @@ def _kill_all(processes: list[psutil.Process]) -> None:
 AGAIN = "run again: allelse sweep"
 RAY_ENDED = (End(1, f"; the trials resume from their last checkpoints. To continue, {AGAIN}"),)
 KILLED = (End(-signal.SIGKILL),)
-TERMINATED, INTERRUPTED = (End(143, AGAIN),), (End(130, AGAIN),)
+TERMINATED = (End(143, AGAIN),)
+INTERRUPTED = (End(130, AGAIN),)
 ALL_STOPPED = End(130, "Next: allelse sweep")
 """Each trial was asked to stop, one by one."""
 

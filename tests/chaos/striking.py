@@ -73,7 +73,9 @@ class Striking:
     """One strike while it is under way."""
 
     def __init__(self, target: Target, strike: Strike, drawn: Random) -> None:
-        self.target, self.strike, self.drawn = target, strike, drawn
+        self.target = target
+        self.strike = strike
+        self.drawn = drawn
         self.faults: list[Fault] = []
         self.repairs: list[Due] = []
         self.before: dict[str, Standing] = {}
@@ -83,7 +85,8 @@ class Striking:
     def until_training(self) -> Recovery:
         """Strike and wait. Raises AssertionError if the sweep does not recover as it should."""
         self._inflict(self.strike.fault, self.strike.lasts)
-        self.began, tended = self.struck, 0.0
+        self.began = self.struck
+        tended = 0.0
         while not self._trains_again():
             self._second()
             self._repair_due()
@@ -129,7 +132,9 @@ class Striking:
             repair = fault.inflict(self.target, self.drawn)
         except psutil.NoSuchProcess:  # it ended at this very moment
             raise NothingToHitError from None
-        self.before, self.struck, self.since = before, struck, struck
+        self.before = before
+        self.struck = struck
+        self.since = struck
         self.faults.append(fault)
         self.repairs.append(Due(self.struck + lasts, repair, at_the_end=bool(fault.ends)))
 
@@ -144,7 +149,8 @@ class Striking:
                 time.sleep(0.1)
 
     def _repair_due(self, trains: bool = False) -> None:
-        now, ended = time.time(), self.target.code is not None
+        now = time.time()
+        ended = self.target.code is not None
         for due in [*self.repairs]:
             if (
                 ended
@@ -208,9 +214,11 @@ class Striking:
 
     def _last_first_report(self) -> float:
         """When the last of the trials trained again that were to lose an attempt, or might have."""
-        times, standings = [self.began], self.target.standings()
+        times = [self.began]
+        standings = self.target.standings()
         for name, before in self._running().items():
-            now, trial = standings[name], self.target.study / name
+            now = standings[name]
+            trial = self.target.study / name
             if now.attempt > before.attempt or not self._must_lose():
                 times.append(first_report(trial, self.since) or finished_at(trial))
         return max(times)

@@ -53,11 +53,9 @@ class Target:
         self, cluster: Machines, disk: OwnFilesystem, folder: Path, words: Sequence[str]
     ) -> None:
         self.disk = disk  # of all studies
-        self.cluster, self.folder, self.words = (
-            cluster,
-            folder,
-            [*words, f"cluster.address={cluster.address}"],
-        )
+        self.cluster = cluster
+        self.folder = folder
+        self.words = [*words, f"cluster.address={cluster.address}"]
         self.down = set[str]()  # machines that a fault keeps away for now
         self.study = folder
         self.rounds = self.typed = 0
@@ -178,10 +176,12 @@ class Target:
 
 
 def standing(trial: Path) -> Standing:
-    attempts, journal = lines(trial / "attempts.jsonl"), lines(trial / "journal.jsonl")
+    attempts = lines(trial / "attempts.jsonl")
+    journal = lines(trial / "journal.jsonl")
     newest = max((int(line["attempt"]) for line in attempts), default=0)
     own = [line for line in attempts if line["attempt"] == newest]
-    began, ended = own[0]["ts"] if own else 0.0, any(line.get("end") for line in own)
+    began = own[0]["ts"] if own else 0.0
+    ended = any(line.get("end") for line in own)
     last = journal[-1] if journal else {"attempt": 0, "step": 0, "ts": 0.0}
     finished = (trial / "result.json").exists()
     return Standing(
@@ -191,7 +191,8 @@ def standing(trial: Path) -> Standing:
 
 def first_report(trial: Path, since: float) -> float | None:
     """When the newest attempt first reported a step since then, in Unix seconds."""
-    now, journal = standing(trial), lines(trial / "journal.jsonl")
+    now = standing(trial)
+    journal = lines(trial / "journal.jsonl")
     after = max(since, now.began)
     return min(
         (line["ts"] for line in journal if line["attempt"] == now.attempt and line["ts"] > after),

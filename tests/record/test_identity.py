@@ -55,7 +55,8 @@ def test_a_copy_takes_nothing_over_and_a_moved_folder_keeps_all(
     assert values(found) == [4.0, 99.1]
     assert len(found) == 2, "each has an experiment of its own"
 
-    renamed, restored = place.study.with_name("renamed"), place.study.with_name("restored")
+    renamed = place.study.with_name("renamed")
+    restored = place.study.with_name("restored")
     shutil.move(place.study, renamed)
     score_again(renamed, 3.0)
     place.must("sync", "sweep.name=renamed", at(server))

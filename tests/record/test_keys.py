@@ -94,7 +94,8 @@ def numbers(scores: dict[str, dict[str, Any]]) -> dict[str, float]:
 
 @pytest.mark.slow
 def test_all_observing_keys_at_once_change_no_score(place: Place) -> None:
-    task, row = TASKS["translation"], ROW["translation"]
+    task = TASKS["translation"]
+    row = ROW["translation"]
     shutil.rmtree(place.folder / "conf")
     schema = Schema.of(load_task("translation", place.folder))
     config = plan_sweep([*task, f"sweep.rows=[{row}]"], here=place.folder).trials[0].config

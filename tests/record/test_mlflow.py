@@ -92,7 +92,8 @@ def assert_shows_the_table(place: Place) -> None:
     deltas: dict[str, list[float]] = {}
     for trial in trials:
         name = f"{trial['row']}-s{trial['seed']}"
-        run, folder = runs[name], place.study / name
+        run = runs[name]
+        folder = place.study / name
         result = json.loads((folder / "result.json").read_text())
         shown = run.data.metrics
         assert shown["final/score"] == result["scores"]["test"]["score"]

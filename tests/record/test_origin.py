@@ -10,7 +10,8 @@ from typing import Any
 
 from place import STUDY, TOY, Place
 
-SECRET, OF_ENVIRONMENT = "hunter2-pa55word", "en-vir0nment-t0ken"
+SECRET = "hunter2-pa55word"
+OF_ENVIRONMENT = "en-vir0nment-t0ken"
 
 
 def edited(file: Path, change: Callable[[dict[str, Any]], None]) -> None:

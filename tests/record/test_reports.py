@@ -112,9 +112,12 @@ def test_the_last_line_is_replaced_without_reading_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A reader at any moment finds whole lines, and perhaps a torn last one."""
-    path, sizes, seen = tmp_path / "journal.jsonl", list[int](), list[list[dict[str, int]]]()
+    path = tmp_path / "journal.jsonl"
+    sizes = list[int]()
+    seen = list[list[dict[str, int]]]()
     path.write_text("".join(f'{{"step": {step}}}\n' for step in range(100_000)))
-    read, write = os.pread, os.write
+    read = os.pread
+    write = os.write
 
     def sized(descriptor: int, size: int, place: int) -> bytes:
         sizes.append(size)
@@ -138,7 +141,8 @@ def test_the_last_line_is_replaced_without_reading_the_others(
 def test_the_old_last_line_stays_where_the_new_one_does_not_fit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, write = tmp_path / "journal.jsonl", os.write
+    path = tmp_path / "journal.jsonl"
+    write = os.write
     path.write_text('{"step": 1}\n{"step": 2}\n')
     # a full disk
     monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:12]))

@@ -116,7 +116,8 @@ def test_weights_of_code_that_the_study_does_not_name_are_passed_over(
     """The store was away when today's code was planned, so it counts as the first; then the store
     is back."""
     interrupted(place, "base", store)
-    folder, trial = Path(store.partition("=")[2]), place.study / "base-s1"
+    folder = Path(store.partition("=")[2])
+    trial = place.study / "base-s1"
     away = folder.rename(place.folder / "away")
     (trial / "journal.jsonl").unlink()
     place.write({"parts/one.py": TEN})

@@ -48,7 +48,8 @@ def scored(
     planned: PlannedTrial, made: random.Random, name: str, references: list[str]
 ) -> dict[str, Any]:
     """The scores of a set, whose hypotheses and counts are written."""
-    worse, folder = WORSE[planned.trial.row], planned.folder
+    worse = WORSE[planned.trial.row]
+    folder = planned.folder
     hypotheses = [
         " ".join("x" if made.random() < worse else word for word in line.split())
         for line in references
@@ -57,7 +58,8 @@ def scored(
     nats = [made.uniform(1, 2) * (1 + worse) for _ in references]
     pieces = [1 + len(line.split()) for line in references]
     right = [sum(made.random() > worse for _ in range(count)) for count in pieces]
-    nll, accuracy = sum(nats) / sum(pieces), sum(right) / sum(pieces)
+    nll = sum(nats) / sum(pieces)
+    accuracy = sum(right) / sum(pieces)
     scores = {
         "nll": nll,
         "ppl": math.exp(nll),

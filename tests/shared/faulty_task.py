@@ -19,7 +19,8 @@ from sweeps.running.recorder import Recorder
 from sweeps.worker.attempt import Driver
 from sweeps.worker.events import Event, Finished
 
-HEAD, END = "\nfrom dataclasses", "work=work)"
+HEAD = "\nfrom dataclasses"
+END = "work=work)"
 START = "    total = trial.saved.state if trial.saved else 0.0\n"
 SUM = "        total += trial.config.train.rate * trial.seed\n"
 SAVE = "trial.checkpoint(step, total)"

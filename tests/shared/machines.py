@@ -244,7 +244,8 @@ class Machines:
     def boot(self, machine: Machine) -> None:
         """Start a machine, also one that was killed."""
         machine.first = _first_process(machine.name, [*ISOLATED, "--mount-proc"], self._input)
-        port, pid = self._port(machine), machine.first.pid
+        port = self._port(machine)
+        pid = machine.first.pid
         self._unplug(port)
         self._on_switch(
             "ip", "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", str(pid)

@@ -35,7 +35,8 @@ def python_without_ours(folder: Path) -> str:
     file is read, not those in the folder that it names.
     """
     venv.create(folder, symlinks=True)
-    ours, pythons = (PROJECT, Path(sys.base_prefix))
+    ours = PROJECT
+    pythons = Path(sys.base_prefix)
     others = [
         each
         for each in sys.path

@@ -43,7 +43,8 @@ def _differences(trial: Path, undisturbed: Path) -> Iterator[str]:
     step = expected["step"]
     if names := differing(_state(trial, step), _state(undisturbed, step)):
         yield f"{trial.name} has other weights: {', '.join(names[:3])}"
-    journal, all_steps = _journal(trial), [line["step"] for line in _journal(undisturbed)]
+    journal = _journal(trial)
+    all_steps = [line["step"] for line in _journal(undisturbed)]
     if (steps := [line["step"] for line in journal]) != all_steps:
         yield f"{trial.name}: the steps in its journal are {steps}"
     elif journal != _journal(undisturbed):

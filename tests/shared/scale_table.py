@@ -41,10 +41,8 @@ def scale_table() -> str:
     head = ["key", "symbol", "divided by", *(f"`{name}`" for name in SCALES)]
     lines = [head, ["---"] * len(head)]
     for key in keys:
-        symbol, divisor = (
-            SCHEMA.symbols.get(key, ""),
-            f"`scale.{DIVIDED[key]}`" if key in DIVIDED else "",
-        )
+        symbol = SCHEMA.symbols.get(key, "")
+        divisor = f"`scale.{DIVIDED[key]}`" if key in DIVIDED else ""
         cells = [
             _cell(key, base[name][key], files[name]["scale"], key in written[name])
             for name in SCALES

@@ -47,11 +47,9 @@ class SyncerHere:
         self._over.set()
 
     def _carry(self) -> None:
-        folder, tracking, ended = (
-            self.settings.study_folder.resolve(),
-            self.settings.tracking,
-            Event(),
-        )
+        folder = self.settings.study_folder.resolve()
+        tracking = self.settings.tracking
+        ended = Event()
         ended.set()
         store = mock.patch.dict(os.environ, {URI_VARIABLE: tracking.uri or ""})
         with store, FileLock(folder / ".sync.lock"):

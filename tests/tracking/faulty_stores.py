@@ -85,7 +85,8 @@ def mlflow_server(place: Path) -> Served:
 def postgres(place: Path) -> Served:
     """Debian's server, without a password on the loopback address. It refuses to run as root: then
     as its own user."""
-    port, data = free_port(0), str(place / "data")
+    port = free_port(0)
+    data = str(place / "data")
     if os.geteuid() == 0:
         shutil.chown(place, "postgres", "postgres")
     made = [*_as_postgres("initdb"), "-D", data, "-U", "postgres", "-A", "trust", "--no-sync"]

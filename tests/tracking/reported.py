@@ -44,7 +44,8 @@ def reported(folder: Path, seeds: int = 3, steps: range = range(10, 60, 10)) -> 
 def _train(study: Study, place: int, steps: range) -> None:
     """The curve falls to the trial's own end."""
     trial = study.trials[place]
-    folder, nll = study.trial_folder(trial), NLL[trial.row][trial.seed - 1]
+    folder = study.trial_folder(trial)
+    nll = NLL[trial.row][trial.seed - 1]
     attempt = begin(folder)
     for step in steps:
         reported = {"dev/nll": nll + 10 / step, "train/loss": nll + 20 / step}

@@ -53,7 +53,8 @@ def finish(study: Study, place: int, of: list[dict[str, Any]], **settings: Any) 
     """Finish the trial at this place with these samples."""
     scored = scores(of, **settings)
     other_tasks.train(study, place, {"dev": scored})
-    folder, trial = study.trial_folder(study.trials[place]), study.trials[place]
+    folder = study.trial_folder(study.trials[place])
+    trial = study.trials[place]
     folder.write_artifact(
         statistics_name("dev"),
         statistics_text({"key": trial.key, "step": 10, "scores": scored}, of),

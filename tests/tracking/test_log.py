@@ -11,9 +11,11 @@ def test_a_followed_log_gives_every_line_once_although_it_is_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log, "WHOLE_LOG", 100)
-    path, followed = tmp_path / "log.txt", log.FollowedLog(tmp_path / "log.txt")
+    path = tmp_path / "log.txt"
+    followed = log.FollowedLog(tmp_path / "log.txt")
     assert followed.more() == ""
-    written, seen = [f"line {number} of the log\n" for number in range(30)], ""
+    written = [f"line {number} of the log\n" for number in range(30)]
+    seen = ""
     for place, line in enumerate(written):
         log.append_log(path, line)
         seen += followed.more() if place % 3 == 0 else ""

@@ -146,7 +146,8 @@ def test_a_double_without_content_is_removed_and_a_deleted_run_made_again(
     attempt = begin(folder)
     report(folder, attempt, range(1, 4), checkpoints=(3,))
     send(study)
-    run, client = only_run(study, store), store[0]
+    run = only_run(study, store)
+    client = store[0]
     client.create_run(
         run.info.experiment_id, 0, {"sweep.identity": study.mark, "trial.key": study.trials[0].key}
     )

@@ -155,10 +155,8 @@ def test_seeds_that_stopped_before_their_steps_are_marked_in_every_output(
     for place, planned in ((2, {}), (3, {"steps": 500})):
         train(study, place, {"test": {"accuracy": 0.95, "loss": 0.25}}, **planned)
     rows = table(study)
-    note, below = (
-        "stopped at 10 of 500 (s2)",
-        "planned steps; means include these seeds: wide (seed 2).",
-    )
+    note = "stopped at 10 of 500 (s2)"
+    below = "planned steps; means include these seeds: wide (seed 2)."
     assert [(row.scores["accuracy"], row.note) for row in rows] == [
         (pytest.approx(0.91), ""),
         (0.95, note),

@@ -86,7 +86,8 @@ def test_a_published_study_shows_what_the_study_shows_to_the_last_digit(
             for of in ((NAME,), PUBLISHED)
         )
         assert ours == theirs, words
-    plain, published = load(tmp_path / "runs" / "reading"), load(tmp_path / "studies" / "reading")
+    plain = load(tmp_path / "runs" / "reading")
+    published = load(tmp_path / "studies" / "reading")
     for name in ("trials", "scores", "curves"):
         assert getattr(plain, name).equals(getattr(published, name)), name
     assert (tmp_path / "studies/reading/base-s1/statistics/dev.jsonl.gz").exists()
@@ -95,7 +96,8 @@ def test_a_published_study_shows_what_the_study_shows_to_the_last_digit(
 def test_publishing_again_changes_nothing_and_adds_later_trials(
     tmp_path: Path, study: Study
 ) -> None:
-    later, waiting = study.trial_folder(study.trials[-1]).path, tmp_path / "waiting"
+    later = study.trial_folder(study.trials[-1]).path
+    waiting = tmp_path / "waiting"
     later.rename(waiting)
     answer(tmp_path, "publish", NAME)
     first = digests(tmp_path / "studies")

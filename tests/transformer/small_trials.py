@@ -130,7 +130,8 @@ def share(batches: TrainingBatches, step: int, rank: int = 0, world: int = 1) ->
 
 def letters(size: int, alphabet: str, longest: int, seed: int) -> list[str]:
     """Sentences of random one-letter words, all different."""
-    drawn, made = random.Random(seed), dict[str, None]()
+    drawn = random.Random(seed)
+    made = dict[str, None]()
     while len(made) < size:
         made[" ".join(drawn.choices(alphabet, k=drawn.randint(1, longest)))] = None
     return list(made)
@@ -140,7 +141,8 @@ def copy_data(
     folder: Path, sizes: tuple[int, int, int], alphabet: str, longest: int, vocab_size: int
 ) -> DataConfig:
     """Files whose target is their source; the three sets share no sentence."""
-    sentences, start = letters(sum(sizes), alphabet, longest, seed=1), 0
+    sentences = letters(sum(sizes), alphabet, longest, seed=1)
+    start = 0
     files: dict[str, Any] = {}
     for split, size in zip(("train", "dev", "test"), sizes, strict=True):
         path = folder / f"{split}.txt"

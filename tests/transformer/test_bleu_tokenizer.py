@@ -59,7 +59,9 @@ def test_a_model_that_cannot_be_fetched_is_a_fault_that_says_where_to_put_it(
     module.model_faults.cache_clear()
 
 
-CHINESE, JAPANESE, THAI = "我爱北京天安门", "東京へ行きました", "ฉันรักเธอ"
+CHINESE = "我爱北京天安门"
+JAPANESE = "東京へ行きました"
+THAI = "ฉันรักเธอ"
 GERMAN = "Ein Hund rennt."
 
 

@@ -15,7 +15,8 @@ from transformer.config import ModelConfig
 from transformer.cost import Lengths, forward_flops, parameters, training_flops
 from transformer.training.loss import summed_loss
 
-VOCABULARY, SENTENCES = 30, 2
+VOCABULARY = 30
+SENTENCES = 2
 VARIANTS: list[dict[str, Any]] = [
     {"attention_score": "dot"},
     {"attention_score": "additive"},
@@ -90,5 +91,7 @@ def test_flops_by_formula_are_those_that_torch_counts(
 
 def test_a_variant_of_another_size_has_other_costs() -> None:
     additive = replace(SMALL, attention_score="additive")
-    heads, width, layers = SMALL.n_heads, SMALL.d_k, 3 * SMALL.n_layers
+    heads = SMALL.n_heads
+    width = SMALL.d_k
+    layers = 3 * SMALL.n_layers
     assert parameters(additive, 30) - parameters(SMALL, 30) == heads * width * layers

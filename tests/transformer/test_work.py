@@ -36,10 +36,8 @@ def config(folder: Path) -> TrialConfig:
     data = copy_data(folder, (60, 12, 7), "abcdef", longest=8, vocab_size=270)
     with (folder / "train.txt").open("a") as file:
         file.write("a " * 60 + "\n")
-    averaged, observed = (
-        replace(DECODE, average_checkpoints=3, average_every=4),
-        {"checkpoint_every": 6},
-    )
+    averaged = replace(DECODE, average_checkpoints=3, average_every=4)
+    observed = {"checkpoint_every": 6}
     return small_trial(
         data, replace(SMALL, p_drop=0.1), averaged, steps=STEPS, keep_checkpoints=1, **observed
     )
@@ -183,7 +181,8 @@ def test_greedy_scores_are_those_of_greedy_translations_of_the_first_dev_sentenc
     config: TrialConfig, prepared: Prepared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of untrained models, the first that writes something for each sentence."""
-    decode, given = replace(DECODE, beam=1), list[Any]()
+    decode = replace(DECODE, beam=1)
+    given = list[Any]()
     models = (
         Translator(small_model(270, seed=seed), prepared.vocabulary, decode, "fp32")
         for seed in range(50)

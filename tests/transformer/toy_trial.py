@@ -26,7 +26,9 @@ class ToyTrial:
     scored: Mapping[str, Numbers] = field(default_factory=dict)
     stops_after: int = 10**9  # this step
     stops_alone: bool = False
-    seed, threads, folder = 1, 1, Path()
+    seed = 1
+    threads = 1
+    folder = Path()
     checkpoints: dict[int, Saved] = field(default_factory=dict)
     reports: dict[int, dict[str, float]] = field(default_factory=dict)
     # everything else that was said, in order

@@ -66,7 +66,8 @@ def test_every_id_is_there_once_and_every_reference_leads_somewhere(page: str) -
 
 
 def test_table_verdict_and_costs_say_what_the_study_says(page: str) -> None:
-    cells, notes = said(page, "td"), " ".join(said(page, "p"))
+    cells = said(page, "td")
+    notes = " ".join(said(page, "p"))
     assert "25.2±0.2" in cells
     assert "−5.2▼" in cells, "25.2 − 30.4"
     assert "in all" in said(page, "th")

@@ -15,8 +15,10 @@ from tracking.report.forest import COLORS
 from tracking.statistics.finding import SAYS, Finding, FindingKind, kind_of, label
 from tracking.statistics.study_findings import later_note
 
-EARLY, LATE = "2020-01-01T00:00:00+00:00", "2999-01-01T00:00:00Z"
-UP, DOWN = Metric("bleu"), Metric("ppl", better="down")
+EARLY = "2020-01-01T00:00:00+00:00"
+LATE = "2999-01-01T00:00:00Z"
+UP = Metric("bleu")
+DOWN = Metric("ppl", better="down")
 
 
 @pytest.mark.parametrize(

@@ -78,10 +78,8 @@ def test_a_row_that_scores_another_host_differs_from_that_one(tmp_path: Path) ->
 
 def test_trained_rows_are_tested_as_if_no_row_scored_their_weights(tmp_path: Path) -> None:
     trained = {row: seeds for row, seeds in made.BLEU.items() if row not in made.HOSTS}
-    alone, with_scoring = (
-        as_json(made.make(tmp_path / "a", trained)),
-        as_json(made.make(tmp_path / "b")),
-    )
+    alone = as_json(made.make(tmp_path / "a", trained))
+    with_scoring = as_json(made.make(tmp_path / "b"))
     for row in ("deep", "big"):
         for column in ("delta_bleu", "p_bleu", "low_bleu", "high_bleu"):
             assert with_scoring[row][column] == alone[row][column]
@@ -297,7 +295,8 @@ def test_the_interval_of_a_perplexity_holds_zero_where_that_of_its_logarithm_doe
 
 
 def test_told_seeds_are_enough_in_simulated_studies() -> None:
-    rows, difference = 4, 3.0
+    rows = 4
+    difference = 3.0
     seeds = PairedPower([1.0] * rows).seeds_needed([3] * rows, difference, 0)
     assert seeds is not None
     chance = np.random.default_rng(4)

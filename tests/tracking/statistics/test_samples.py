@@ -69,8 +69,11 @@ def test_one_sentence_is_scored_by_the_orders_that_it_has_as_in_sacrebleu() -> N
 def test_resampling_agrees_with_that_of_sacrebleu(formula: str) -> None:
     from sacrebleu.significance import PairedTest, _bootstrap_resample
 
-    draws, references, metric = 300, text(70, 5), KINDS[formula]
-    base, other = near(references, 6), near(references, 7)
+    draws = 300
+    references = text(70, 5)
+    metric = KINDS[formula]
+    base = near(references, 6)
+    other = near(references, 7)
     tables = [counted(formula, side, references) for side in (base, other)]
     drawn = resampled_scores(formula, tables, draws)
     for table, ours in zip(tables, drawn, strict=True):

@@ -88,7 +88,8 @@ def test_a_trial_without_usable_samples_says_why_and_hinders_no_other(
 def test_without_base_no_row_of_that_seed_is_tested(study: Study) -> None:
     (study.folder / "base-s2" / "result.json").unlink()
     _path(study, "better-s1").unlink()
-    missing, interrupted = "better-s1 has no statistics/dev.jsonl", "base-s2 is interrupted"
+    missing = "better-s1 has no statistics/dev.jsonl"
+    interrupted = "base-s2 is interrupted"
     assert reasons(study) == {
         "better-s1": missing,
         "better-s2": interrupted,
@@ -97,7 +98,8 @@ def test_without_base_no_row_of_that_seed_is_tested(study: Study) -> None:
 
 
 def test_other_samples_are_not_compared(study: Study) -> None:
-    fewer, base = made.lines(7, 0.5)[:-1], made.lines(7, 0.5)
+    fewer = made.lines(7, 0.5)[:-1]
+    base = made.lines(7, 0.5)
     made.finish(study, 2, fewer)  # better-s1
     made.finish(study, 3, [line | {"tokens": 9} for line in base])  # better-s2
     assert reasons(study) == {"better-s1": "39 samples, but base-s1 has 40"}

@@ -62,7 +62,8 @@ def by_hand(rows: list[Floats]) -> tuple[list[float], list[float], list[float]]:
         kept[0], gained[0] = own[0], df[0]
     p = []
     for row, v, d in zip(rows[1:], kept[1:], gained[1:], strict=True):
-        a, b = v / len(row), kept[0] / len(rows[0])
+        a = v / len(row)
+        b = kept[0] / len(rows[0])
         t = (np.mean(row) - np.mean(rows[0])) / math.sqrt(a + b)
         p.append(
             float(
@@ -97,7 +98,8 @@ def test_an_independent_computation_agrees(sizes: list[int]) -> None:
     ]
     means, variances, seeds = moments(rows)
     kept, gained, p = by_hand(rows)
-    found, tested = moderated(variances, seeds), differences(means, variances, seeds)
+    found = moderated(variances, seeds)
+    tested = differences(means, variances, seeds)
     assert found.variance == pytest.approx(kept, rel=1e-5)
     assert found.df == pytest.approx(gained)
     assert tested.p == pytest.approx(p, rel=1e-4)
@@ -107,11 +109,9 @@ def test_an_independent_computation_agrees(sizes: list[int]) -> None:
 def test_rows_that_share_one_variance_are_students_t() -> None:
     """Equal sample variances vary less than chance would make them: the prior is all, as in a
     pooled t-test."""
-    base, row, other = (
-        np.array([1.0, 2.0, 3.0]),
-        np.array([4.0, 5.0, 6.0]),
-        np.array([0.0, 1.0, 2.0]),
-    )
+    base = np.array([1.0, 2.0, 3.0])
+    row = np.array([4.0, 5.0, 6.0])
+    other = np.array([0.0, 1.0, 2.0])
     found = differences(*moments([base, row, other]))
     pooled = stats.t.sf(3 / math.sqrt(2 / 3), 6) * 2
     assert found.p[0] == pytest.approx(pooled)
@@ -121,11 +121,9 @@ def test_rows_that_share_one_variance_are_students_t() -> None:
 def test_intervals_hold_zero_exactly_where_bonferroni_shows_nothing(sd: float) -> None:
     """So do those of exponentials, whose ends are extremes over the ellipse of both errors."""
     chance = np.random.default_rng(4)
-    means, variances, seeds = (
-        1.5 + sd * chance.normal(size=(200, 6)),
-        sd**2 * chance.chisquare(2, (200, 6)) / 2,
-        3,
-    )
+    means = 1.5 + sd * chance.normal(size=(200, 6))
+    variances = sd**2 * chance.chisquare(2, (200, 6)) / 2
+    seeds = 3
     found = differences(means, variances, np.full(6, seeds))
     shown = found.p * 5 < 0.05
     assert 0 < shown.mean() < 1
@@ -134,7 +132,8 @@ def test_intervals_hold_zero_exactly_where_bonferroni_shows_nothing(sd: float) -
 
 
 def test_the_ends_of_an_exponential_are_the_extremes_of_the_ellipse() -> None:
-    means, variances = np.array([1.5, 1.6]), np.array([0.02, 0.03])
+    means = np.array([1.5, 1.6])
+    variances = np.array([0.02, 0.03])
     found = differences(means, variances, np.array([3, 3]))
     reach = float((intervals(found)[1] - found.difference)[0] / found.error[0])
     angles = np.linspace(0, 2 * np.pi, 200_001)
@@ -153,7 +152,9 @@ def test_rows_without_spread_do_not_break_the_others() -> None:
 
 def marked(sds: list[float], seeds: list[int], difference: float) -> float:
     """The share of simulated studies in which the first compared row is marked."""
-    chance, number, sd = np.random.default_rng(1), np.array(seeds), np.array(sds)
+    chance = np.random.default_rng(1)
+    number = np.array(seeds)
+    sd = np.array(sds)
     means = chance.normal(size=(STUDIES, len(seeds))) * sd / np.sqrt(number)
     means[:, 1] += difference
     variances = sd**2 * chance.chisquare(number - 1, (STUDIES, len(seeds))) / (number - 1)

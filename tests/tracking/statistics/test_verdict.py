@@ -98,7 +98,8 @@ def test_rows_without_a_test_or_a_published_value() -> None:
 
 def test_rank_agreement_is_that_of_scipy_with_a_permutation_p() -> None:
     chance = np.random.default_rng(3)
-    ours, theirs = chance.normal(size=6), np.round(chance.normal(size=6), 1)
+    ours = chance.normal(size=6)
+    theirs = np.round(chance.normal(size=6), 1)
     theirs[0] = theirs[1]  # a tie
     orders = [
         abs(stats.kendalltau(order, theirs).statistic) for order in itertools.permutations(ours)

@@ -12,7 +12,9 @@ from tracking.files import DamagedFileError
 from tracking.study import Study, StudyMissing
 from tracking.table.frames import StudyFrames
 
-TEXT, WHOLE, NUMBER = "string", "Int64", "float64"
+TEXT = "string"
+WHOLE = "Int64"
+NUMBER = "float64"
 NAMES = {"trial": TEXT, "row": TEXT, "seed": WHOLE}
 ABOUT = dict.fromkeys(("group", "change", "key", "state", "note"), TEXT)
 COUNTS = dict.fromkeys(("attempts", "step", "params"), WHOLE)

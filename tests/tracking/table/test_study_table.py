@@ -43,7 +43,8 @@ def mixed(tmp_path: Path) -> Study:
 
 def test_means_and_differences_are_over_finished_seeds_of_both(mixed: Study) -> None:
     rows = by_name(mixed)
-    base, heads = rows["base"], rows["a_heads_1"]
+    base = rows["base"]
+    heads = rows["a_heads_1"]
     assert (base.seeds, base.asked, base.scores["bleu"], base.note) == (2, 2, 31.0, "")
     assert base.scores["ppl"] == pytest.approx(math.sqrt(20)), "e^ of the mean NLL"
     assert base.sd == {"ppl": pytest.approx(math.sqrt(0.5)), "bleu": pytest.approx(math.sqrt(2))}

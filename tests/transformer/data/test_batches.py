@@ -54,7 +54,8 @@ def test_pairs_longer_than_the_position_tables_are_dropped_and_counted() -> None
 
 
 def test_a_step_is_the_same_from_any_start_and_depends_on_seed_and_epoch() -> None:
-    sequential, jumping = training(), training()
+    sequential = training()
+    jumping = training()
     expected = [sequential.indices(step).tolist() for step in range(1, 3 * len(sequential) + 1)]
     steps = list(range(1, len(expected) + 1))
     for step in [*steps[::-7], *steps[::11]]:
@@ -64,7 +65,8 @@ def test_a_step_is_the_same_from_any_start_and_depends_on_seed_and_epoch() -> No
 
 
 def test_the_order_of_an_epoch_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    made, shuffled = list[int](), TrainingBatches._shuffled
+    made = list[int]()
+    shuffled = TrainingBatches._shuffled
 
     def counted(batches: TrainingBatches, epoch: int) -> list[list[np.ndarray]]:
         made.append(epoch)
@@ -159,7 +161,8 @@ def test_the_decoder_reads_the_target_one_piece_late() -> None:
     pairs = ParallelSet(random_pieces([3, 6, 2]), random_pieces([5, 2, 1], seed=2))
     batch = collate(pairs, np.array([0, 1, 2]))
     for i in range(3):
-        source, target = pairs.source[i].tolist(), pairs.target[i].tolist()
+        source = pairs.source[i].tolist()
+        target = pairs.target[i].tolist()
         assert target[-1] == source[-1] == EOS
         assert batch.source[i].tolist() == source + [PAD] * (6 - len(source))
         assert batch.target[i].tolist() == target + [PAD] * (5 - len(target))

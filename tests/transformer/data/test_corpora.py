@@ -62,7 +62,8 @@ KNOWN_WITHOUT_READING: dict[str, tuple[str, Callable[[Path], object], str]] = {
 def test_what_shows_without_reading_is_refused_when_a_plan_is_made(
     tmp_path: Path, names: list[str]
 ) -> None:
-    data, said = good(tmp_path), Said()
+    data = good(tmp_path)
+    said = Said()
     for name in names:
         file, make, found = KNOWN_WITHOUT_READING[name]
         (tmp_path / file).unlink()

@@ -79,13 +79,15 @@ def test_pieces_are_those_of_the_whole_text_at_once(tmp_path: Path) -> None:
     data = copy_data(tmp_path, (12_000, 5, 5), "abcdefgh", longest=8, vocab_size=275)
     prepared = prepared_text(data, tmp_path)
     lines = Path(data.train[0]).read_text("utf-8").splitlines()  # type: ignore[index]
-    model, offsets = io.BytesIO(), io.BytesIO()
+    model = io.BytesIO()
+    offsets = io.BytesIO()
     pairs = (line for line in lines for _ in ("source", "target"))
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=pairs, model_writer=model, vocab_size=275, minloglevel=2, **OPTIONS
     )
     assert prepared.vocabulary_path.read_bytes() == model.getvalue()
-    whole, pieces = Sentences.of(prepared.vocabulary.encode(lines)), io.BytesIO()
+    whole = Sentences.of(prepared.vocabulary.encode(lines))
+    pieces = io.BytesIO()
     np.save(pieces, whole.pieces)
     np.save(offsets, whole.offsets)
     for side in ("source", "target"):
@@ -179,7 +181,8 @@ def test_the_longest_sentence_is_named_by_its_file_and_line(tmp_path: Path) -> N
 
 
 def test_text_that_changes_while_it_is_prepared_is_refused(tmp_path: Path) -> None:
-    data, made = texts(tmp_path), tmp_path / "made"
+    data = texts(tmp_path)
+    made = tmp_path / "made"
     made.mkdir()
 
     def change(step: str, done: float | None) -> None:

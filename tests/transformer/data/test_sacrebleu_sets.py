@@ -20,10 +20,8 @@ GERMAN = [
     for n in range(10)
     for size in ("kleine", "große")
 ]
-DEV_SOURCE, DEV_TARGET = (
-    "A dog sees a man.\nTwo\u2028dogs.\n",
-    "Ein Hund sieht einen Mann.\nZwei Hunde.\n",
-)
+DEV_SOURCE = "A dog sees a man.\nTwo\u2028dogs.\n"
+DEV_TARGET = "Ein Hund sieht einen Mann.\nZwei Hunde.\n"
 
 
 @pytest.fixture(autouse=True)

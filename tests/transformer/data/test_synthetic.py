@@ -21,10 +21,8 @@ def test_the_corpus_is_the_one_of_its_version(tmp_path: Path) -> None:
     (tmp_path / "vocabulary.model").write_bytes(
         build((line for pair in corpus["train"] for line in pair), 1000, tmp_path)
     )
-    vocabulary, declared = (
-        Vocabulary(tmp_path / "vocabulary.model"),
-        CORPORA["synthetic"].mean_lengths,
-    )
+    vocabulary = Vocabulary(tmp_path / "vocabulary.model")
+    declared = CORPORA["synthetic"].mean_lengths
     lengths = [
         sum(map(len, vocabulary.encode(list(side)))) / 12_000
         for side in zip(*corpus["train"], strict=True)

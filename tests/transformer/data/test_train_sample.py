@@ -33,7 +33,8 @@ def prepared(tmp_path: Path) -> Prepared:
 
 
 def test_as_many_different_pairs_of_train_as_dev_has_in_their_order(prepared: Prepared) -> None:
-    train, sample = pairs_of(prepared.pairs("train")), pairs_of(train_sample(prepared, 40))
+    train = pairs_of(prepared.pairs("train"))
+    sample = pairs_of(train_sample(prepared, 40))
     places = [train.index(pair) for pair in sample]  # no two pairs of train are equal
     assert len(places) == 20
     assert places == sorted(set(places))

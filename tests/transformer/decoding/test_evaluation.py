@@ -71,11 +71,9 @@ def test_nats_are_those_of_each_sentence_alone_and_a_mean_is_over_all_pieces(
     tokens_per_micro_batch: int,
 ) -> None:
     """Without dropout or smoothing."""
-    model, pairs, worker = (
-        small_model(p_drop=0.3),
-        random_pairs(40),
-        Worker(tokens_per_micro_batch=tokens_per_micro_batch),
-    )
+    model = small_model(p_drop=0.3)
+    pairs = random_pairs(40)
+    worker = Worker(tokens_per_micro_batch=tokens_per_micro_batch)
     expected = nats(model, pairs)
     found = likelihoods(model, pairs, "fp32", worker)
     assert [sentence.nats for sentence in found] == pytest.approx(expected, rel=1e-5)
@@ -90,7 +88,8 @@ def test_nats_are_those_of_each_sentence_alone_and_a_mean_is_over_all_pieces(
 
 def test_of_equally_likely_pieces_the_first_counts() -> None:
     """Without weights, every piece is as likely as the padding piece, which no sentence has."""
-    model, pairs = small_model(), random_pairs(5)
+    model = small_model()
+    pairs = random_pairs(5)
     last_norm(model).weight.data.zero_()
     last_norm(model).bias.data.zero_()
     assert [sentence.right for sentence in likelihoods(model, pairs, "fp32", Worker())] == [0] * 5
@@ -110,7 +109,8 @@ def test_a_sentence_has_its_counts_and_the_set_their_share(
 
 def test_translations_come_in_the_order_of_the_set(wordy: Translator, copies: Prepared) -> None:
     found = translate_set(wordy, copies.pairs("dev").source, Worker())
-    pairs, expected = copies.pairs("dev"), []
+    pairs = copies.pairs("dev")
+    expected = []
     for i in range(len(pairs)):
         best = beam_search(wordy.model, torch.tensor(pairs.source[i].tolist())[None], wordy.decode)[
             0

@@ -65,10 +65,8 @@ def edit(path: Path, change: Callable[[Any], object]) -> None:
 def test_an_exported_model_is_the_model(
     model: Transformer, trial: TrialConfig, copies: Prepared, exported: Path
 ) -> None:
-    found, about = (
-        open_exported(exported),
-        json.loads((exported / "config.json").read_text("utf-8")),
-    )
+    found = open_exported(exported)
+    about = json.loads((exported / "config.json").read_text("utf-8"))
     assert all(
         torch.equal(found.model.state_dict()[name], weight)
         for name, weight in model.state_dict().items()
@@ -149,7 +147,8 @@ def test_any_model_is_the_same_function_of_its_input(
     changes: dict[str, Any], copies: Prepared, tmp_path: Path
 ) -> None:
     vocabulary = copies.vocabulary
-    model, texts = small_model(len(vocabulary), **changes), vocabulary.texts()
+    model = small_model(len(vocabulary), **changes)
+    texts = vocabulary.texts()
     for parameter in model.parameters():
         if parameter.dim() == 1:
             torch.nn.init.normal_(parameter, mean=parameter.mean().item(), std=0.3)
@@ -166,7 +165,8 @@ def test_ctranslate2_continues_sinusoids_beyond_the_longest_training_pair(
     copies: Prepared, tmp_path: Path
 ) -> None:
     vocabulary = copies.vocabulary
-    model, texts = small_model(len(vocabulary)), vocabulary.texts()
+    model = small_model(len(vocabulary))
+    texts = vocabulary.texts()
     export_ctranslate2(model, copies.vocabulary_path, tmp_path)
     (pieces,) = vocabulary.encode(["c a b d " * 30])
     assert len(pieces) > model.config.max_positions

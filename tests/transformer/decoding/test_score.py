@@ -40,7 +40,8 @@ def test_scores_and_signatures_are_sacrebleu_s() -> None:
 
 @pytest.mark.parametrize("tokenizer", ["zh", "char", "intl", "none"])
 def test_bleu_with_another_tokenizer_is_sacrebleu_s_and_signed(tokenizer: str) -> None:
-    hypotheses, references = [*HYPOTHESES, "我爱北京"], [*REFERENCES, "我爱北京天安门"]
+    hypotheses = [*HYPOTHESES, "我爱北京"]
+    references = [*REFERENCES, "我爱北京天安门"]
     metric = sacrebleu.BLEU(tokenize=tokenizer)
     usual = text_scores(hypotheses, references, "zh")[0]
     scores = text_scores(hypotheses, references, "zh", tokenizer)[0]
@@ -51,7 +52,8 @@ def test_bleu_with_another_tokenizer_is_sacrebleu_s_and_signed(tokenizer: str) -
 
 
 def test_the_paper_s_bleu_splits_words_at_hyphens_after_moses_tokenized_them() -> None:
-    hypothesis, reference = ["a red-hot iron , see Dr. No"], ["a red-hot iron, see Dr. No"]
+    hypothesis = ["a red-hot iron , see Dr. No"]
+    reference = ["a red-hot iron, see Dr. No"]
     moses = sacremoses.MosesTokenizer(lang="en")
     for line in (*hypothesis, *reference):
         assert _split_compounds(moses, line) == "a red ##AT##-##AT## hot iron , see Dr. No"

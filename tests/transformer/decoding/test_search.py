@@ -131,7 +131,8 @@ SENTENCES = [source(5, 4, 6), source(7), source(4, 4, 4, 4), source(6, 5), sourc
 def test_a_beam_as_wide_as_the_space_finds_every_output_in_order(
     alpha: float, vocab_size: int, longest: int
 ) -> None:
-    model, sentence = peaked(vocab_size), source(4)
+    model = peaked(vocab_size)
+    sentence = source(4)
     decode = replace(DECODE, beam=31, alpha=alpha, max_extra=longest - sentence.shape[1])
     (found,) = beam_search(model, sentence, decode)
     expected = every_output(model, sentence, longest, alpha)
@@ -141,7 +142,8 @@ def test_a_beam_as_wide_as_the_space_finds_every_output_in_order(
 @pytest.mark.parametrize(("beam", "alpha"), [(2, 0.0), (2, 4.0), (4, 0.6), (4, 1.5)])
 def test_stopping_early_and_caching_change_nothing(beam: int, alpha: float) -> None:
     for seed, sentence in enumerate(SENTENCES):
-        model, decode = peaked(12, seed=seed), replace(DECODE, beam=beam, alpha=alpha, max_extra=6)
+        model = peaked(12, seed=seed)
+        decode = replace(DECODE, beam=beam, alpha=alpha, max_extra=6)
         expected = patient(model, sentence, decode)
         assert_same(beam_search(model, sentence, decode)[0], expected)
         assert_same(beam_search(model, sentence, decode, n_best=1)[0], expected[:1])
@@ -151,7 +153,8 @@ def test_stopping_early_and_caching_change_nothing(beam: int, alpha: float) -> N
 def test_a_beam_of_one_is_greedy_for_any_alpha(alpha: float) -> None:
     ended = 0
     for seed, sentence in itertools.product(range(11, 15), SENTENCES):
-        model, longest = peaked(seed=seed), sentence.shape[1] + 6
+        model = peaked(seed=seed)
+        longest = sentence.shape[1] + 6
         pieces, ends = greedy(model, sentence, longest)
         ((found,),) = beam_search(
             model, sentence, replace(DECODE, beam=1, alpha=alpha, max_extra=6)
@@ -164,7 +167,8 @@ def test_a_beam_of_one_is_greedy_for_any_alpha(alpha: float) -> None:
 
 @pytest.mark.parametrize("beam", [1, 4])
 def test_a_translation_does_not_depend_on_its_batch(beam: int) -> None:
-    model, decode = peaked(30), replace(DECODE, beam=beam)
+    model = peaked(30)
+    decode = replace(DECODE, beam=beam)
     together = beam_search(model, padded(*SENTENCES), decode)
     backwards = beam_search(model, padded(*SENTENCES[::-1]), decode)[::-1]
     for sentence, first, second in zip(SENTENCES, together, backwards, strict=True):
@@ -177,7 +181,8 @@ def test_a_translation_does_not_depend_on_its_batch(beam: int) -> None:
 def test_without_an_end_each_sentence_has_the_best_outputs_of_its_own_longest_length(
     max_extra: int,
 ) -> None:
-    model, decode = never_ending(), replace(DECODE, max_extra=max_extra)
+    model = never_ending()
+    decode = replace(DECODE, max_extra=max_extra)
     for sentence, found in zip(
         SENTENCES, beam_search(model, padded(*SENTENCES), decode), strict=True
     ):

@@ -22,7 +22,10 @@ from transformer.model.encoder_decoder import DecoderLayer, EncoderLayer
 from transformer.model.on_cpu import ONE_VECTOR, softmax
 
 MODEL = replace(SMALL, d_model=24, n_heads=3, d_k=8, d_v=8, d_ff=40, attention_bias=True)
-B, S, T, D = 4, 9, 7, MODEL.d_model
+B = 4
+S = 9
+T = 7
+D = MODEL.d_model
 
 
 def assert_close(found: Tensor, expected: Tensor) -> None:
@@ -63,10 +66,8 @@ def padding(length: int) -> Tensor:
 
 
 def layers(ours: type, theirs: type) -> tuple[Any, Any]:
-    mine, other = (
-        ours(MODEL),
-        theirs(D, MODEL.n_heads, MODEL.d_ff, dropout=0.0, activation="relu", batch_first=True),
-    )
+    mine = ours(MODEL)
+    other = theirs(D, MODEL.n_heads, MODEL.d_ff, dropout=0.0, activation="relu", batch_first=True)
     randomized(mine, other)
     return mine, other
 
@@ -74,7 +75,8 @@ def layers(ours: type, theirs: type) -> tuple[Any, Any]:
 @pytest.mark.parametrize("padded", [False, True])
 def test_encoder_layer_equals_that_of_torch(padded: bool) -> None:
     ours, theirs = layers(EncoderLayer, nn.TransformerEncoderLayer)
-    x, pad = torch.randn(B, S, D), padding(S) if padded else None
+    x = torch.randn(B, S, D)
+    pad = padding(S) if padded else None
     assert_close(
         ours(x, None if pad is None else padding_mask(pad)), theirs(x, src_key_padding_mask=pad)
     )
@@ -84,7 +86,9 @@ def test_encoder_layer_equals_that_of_torch(padded: bool) -> None:
 @pytest.mark.parametrize("causal", [False, True])
 def test_decoder_layer_equals_that_of_torch(padded: bool, causal: bool) -> None:
     ours, theirs = layers(DecoderLayer, nn.TransformerDecoderLayer)
-    x, memory, pad = torch.randn(B, T, D), torch.randn(B, S, D), padding(S) if padded else None
+    x = torch.randn(B, T, D)
+    memory = torch.randn(B, S, D)
+    pad = padding(S) if padded else None
     source_mask = None if pad is None else padding_mask(pad)
     mine = ours(
         x, ours.cross.memory(memory), source_mask, causal_mask(T, x.device) if causal else None
@@ -95,11 +99,13 @@ def test_decoder_layer_equals_that_of_torch(padded: bool, causal: bool) -> None:
 
 def test_attention_with_unequal_key_and_value_widths_equals_the_formula_head_by_head() -> None:
     model = replace(SMALL, d_model=10, n_heads=3, d_k=4, d_v=7)
-    attention, x = SelfAttention(model), torch.randn(2, 5, 10)
+    attention = SelfAttention(model)
+    x = torch.randn(2, 5, 10)
     query, key, value = (x @ part.T for part in attention.qkv.weight.split([12, 12, 21]))
     heads = []
     for h in range(3):
-        k, v = slice(4 * h, 4 * h + 4), slice(7 * h, 7 * h + 7)
+        k = slice(4 * h, 4 * h + 4)
+        v = slice(7 * h, 7 * h + 7)
         weights = torch.softmax(query[..., k] @ key[..., k].transpose(1, 2) / 4**0.5, -1)
         heads.append(weights @ value[..., v])
     found, _ = attention(x, None)
@@ -149,7 +155,8 @@ def test_fused_attention_equals_the_explicit_one(
 
 
 def test_fused_attention_drops_out_weights() -> None:
-    query, key = torch.ones(1, 1, 1, 2), torch.ones(1, 1, 1000, 2)
+    query = torch.ones(1, 1, 1, 2)
+    key = torch.ones(1, 1, 1000, 2)
     found = attention_module._fused(query, KeyValue(key, key), None, 0.5, AttentionScore(1.0))
     assert 0.85 < found[0, 0, 0, 0].item() < 1.15
     assert found[0, 0, 0, 0].item() != 1
@@ -162,7 +169,8 @@ def test_values_and_gradients_are_torchs(length: int, dtype: torch.dtype) -> Non
     drawn = (torch.randn(5, 3, 7, length) * 20).to(dtype)
     drawn[..., 1:].masked_fill_(torch.rand(5, 3, 7, length - 1) < 0.3, -math.inf)
     ours, theirs = (drawn.clone().requires_grad_() for _ in range(2))
-    found, expected = softmax(ours), torch.softmax(theirs, -1, dtype=torch.float32)
+    found = softmax(ours)
+    expected = torch.softmax(theirs, -1, dtype=torch.float32)
     assert found.dtype == torch.float32
     torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-7)
     weights = torch.randn_like(found)

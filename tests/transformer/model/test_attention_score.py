@@ -20,7 +20,11 @@ from transformer.model.attention_score import additive_logits
 from transformer.training.attention_metrics import SENTENCES, attention_metrics
 from transformer.training.worker_group import Worker
 
-B, H, T, S, K = 3, 2, 5, 7, 4
+B = 3
+H = 2
+T = 5
+S = 7
+K = 4
 
 
 def parts(dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor, Tensor]:
@@ -53,7 +57,8 @@ def test_additive_logits_and_gradients_are_those_of_the_formula_in_slices_of_any
 
     monkeypatch.setattr(module, "_hidden", measured)
     weights = torch.linspace(-1, 1, B * H * T * S, dtype=torch.float64).view(B, H, T, S)
-    ours, theirs = parts(), parts()
+    ours = parts()
+    theirs = parts()
     logits = additive_logits(*ours)
     torch.testing.assert_close(logits, written_out(*theirs), rtol=0, atol=1e-12)
     (logits * weights).sum().backward()
@@ -67,7 +72,8 @@ def test_additive_logits_and_gradients_are_those_of_the_formula_in_slices_of_any
 
 
 def test_additive_logits_in_bfloat16_are_near_those_in_float32() -> None:
-    exact, rounded = parts(torch.float32), parts(torch.float32)
+    exact = parts(torch.float32)
+    rounded = parts(torch.float32)
     with torch.autocast("cpu", torch.bfloat16):
         logits = additive_logits(rounded[0].bfloat16(), rounded[1].bfloat16(), rounded[2])
     assert logits.dtype == torch.bfloat16
@@ -99,8 +105,10 @@ def test_attention_with_each_score_equals_the_formula_head_by_head(kind: str) ->
 def test_the_reported_spread_and_entropy_are_means_over_the_real_queries_of_a_place(
     kind: str,
 ) -> None:
-    model, pairs = small_model(attention_score=kind), random_pairs(SENTENCES + 9, longest=12)
-    spreads, entropies = defaultdict[str, list[float]](list), defaultdict[str, list[float]](list)
+    model = small_model(attention_score=kind)
+    pairs = random_pairs(SENTENCES + 9, longest=12)
+    spreads = defaultdict[str, list[float]](list)
+    entropies = defaultdict[str, list[float]](list)
 
     def note(place: str, real: list[int], logits: Tensor, weights: Tensor) -> None:
         """The queries of the sentences, without padding, head by head."""
@@ -122,7 +130,8 @@ def test_the_reported_spread_and_entropy_are_means_over_the_real_queries_of_a_pl
         model(batch.source, batch.shifted)
     expected = dict[str, Any]()
     for place in ("encoder", "decoder", "cross"):
-        mean_spread, mean_entropy = np.mean(spreads[place]), np.mean(entropies[place])
+        mean_spread = np.mean(spreads[place])
+        mean_entropy = np.mean(entropies[place])
         expected[f"attention/{place}_logit_sd"] = pytest.approx(mean_spread, rel=1e-4)
         expected[f"attention/{place}_entropy"] = pytest.approx(mean_entropy, rel=1e-4)
     assert attention_metrics(model, pairs, "fp32", Worker()) == expected

@@ -28,7 +28,8 @@ LAYERS: list[dict[str, Any]] = [
     {"encoder_layer": "convolutional", "kernel": 5, "dilation": 3},
     {"encoder_layer": "separable"},
 ]
-S, D = 9, SMALL.d_model
+S = 9
+D = SMALL.d_model
 
 
 def model_of(**changes: Any) -> ModelConfig:
@@ -101,7 +102,8 @@ def test_recurrence_is_torchs_bidirectional_lstm_on_packed_sentences() -> None:
             **{f"{name}_reverse": weight for name, weight in ours.from_end.state_dict().items()},
         }
     )
-    x, lengths = torch.randn(3, S, D), torch.tensor([S, 1, 4])
+    x = torch.randn(3, S, D)
+    lengths = torch.tensor([S, 1, 4])
     pad = torch.arange(S) >= lengths[:, None]
     packed = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, True, enforce_sorted=False)
     expected, _ = torch.nn.utils.rnn.pad_packed_sequence(theirs(packed)[0], batch_first=True)
@@ -112,7 +114,8 @@ def test_recurrence_is_torchs_bidirectional_lstm_on_packed_sentences() -> None:
 @torch.no_grad()
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_recurrence_runs_in_float32_in_a_bfloat16_trial(dtype: torch.dtype) -> None:
-    recurrence, x = Recurrence(SMALL), torch.randn(2, S, D).to(dtype)
+    recurrence = Recurrence(SMALL)
+    x = torch.randn(2, S, D).to(dtype)
     expected = recurrence(x.float(), None)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         found = recurrence(x, None)
@@ -125,7 +128,8 @@ def test_recurrence_runs_in_float32_in_a_bfloat16_trial(dtype: torch.dtype) -> N
 @pytest.mark.parametrize("kind", [Convolution, SeparableConvolution])
 def test_a_convolution_is_the_sum_over_its_kernel_dilated_by_layer(kind: Any, layer: int) -> None:
     model = model_of(kernel=3, dilation=2)
-    module, x = kind(model, layer), torch.randn(2, S, D)
+    module = kind(model, layer)
+    x = torch.randn(2, S, D)
     weight = module.convolution.weight
     expected = torch.zeros(2, S, D)
     for place in range(S):
@@ -172,7 +176,8 @@ def test_the_weights_start_by_their_own_shapes() -> None:
 
 @pytest.mark.parametrize("changes", LAYERS, ids=str)
 def test_bfloat16_is_near_float32(changes: dict[str, Any]) -> None:
-    model, source = small_model(**changes), together(sentence(9), sentence(4))
+    model = small_model(**changes)
+    source = together(sentence(9), sentence(4))
     expected = encoded(model, source)
     with torch.autocast("cpu", torch.bfloat16):
         found = encoded(model, source)

@@ -59,7 +59,8 @@ def test_cells_between_two_lengths_are_in_proportion() -> None:
 def masked_in_full(attention: SelfAttention, x: Tensor, pad: Tensor, causal: bool) -> Tensor:
     """The same layer with one mask [B, 1, T, T] over all positions."""
     radius = attention.window.radius if attention.window else 0
-    window, length = Window(radius, causal), x.shape[1]
+    window = Window(radius, causal)
+    length = x.shape[1]
     outside = torch.tensor(
         [[not legal(window, i, j) for j in range(length)] for i in range(length)]
     )
@@ -129,7 +130,8 @@ def test_a_sentence_is_encoded_alike_alone_and_in_a_padded_batch(window: int) ->
 
 
 def test_the_first_40_losses_of_a_window_of_twice_the_length_are_those_of_base() -> None:
-    pairs, dev = random_pairs(80, longest=20), random_pairs(15, longest=20, seed=5)
+    pairs = random_pairs(80, longest=20)
+    dev = random_pairs(15, longest=20, seed=5)
     losses: list[list[float]] = []
     for window in (None, 41, 11):
         model = replace(SMALL, attention_window=window, p_drop=0.1, attention_dropout=0.1)

@@ -39,10 +39,8 @@ def test_a_batch_goes_into_the_smallest_bucket_that_holds_it_and_is_unchanged_if
 ):
     batch = collate(PAIRS, np.arange(4))
     sentences, source, target = batch.shape
-    larger, wide = (
-        Shape(sentences + 2, source + 1, target),
-        Shape(sentences, source + 99, target + 99),
-    )
+    larger = Shape(sentences + 2, source + 1, target)
+    wide = Shape(sentences, source + 99, target + 99)
     short = Shape(sentences + 50, source, target - 1)
     assert into_bucket(batch, [wide, larger, short]).shape == larger
     assert into_bucket(batch, [short, wide]).shape == wide
@@ -58,9 +56,11 @@ def test_padding_up_changes_neither_loss_nor_gradient(
         monkeypatch.setattr(loss_module, "_over_real_cells", loss_module._over_all_cells)
         fused = attention_module._fused
         monkeypatch.setattr(attention_module, "_explicit", lambda *call: fused(*call[:5]))
-    batch, trial = collate(PAIRS, np.arange(9)), small_trial(model=SMALL)
+    batch = collate(PAIRS, np.arange(9))
+    trial = small_trial(model=SMALL)
     sentences, source, target = batch.shape
-    losses, moments = [], []
+    losses = []
+    moments = []
     for each in (batch, pad_up(batch, Shape(sentences + rows, source + columns, target + columns))):
         state = start(trial, 30, torch.device("cpu"))
         losses.append(

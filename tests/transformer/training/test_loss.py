@@ -33,7 +33,8 @@ def plain(embedding: Tensor, output: Tensor, target: Tensor, epsilon: float) -> 
 
 
 def example(padded: bool) -> tuple[Transformer, Tensor, Tensor]:
-    model, target = small_model(vocab_size=30), torch.randint(1, 30, (4, 6))
+    model = small_model(vocab_size=30)
+    target = torch.randint(1, 30, (4, 6))
     if padded:
         target[1, 2:], target[3, 1:] = PAD, PAD
     return model, (torch.randn(4, 6, 16) * 2).requires_grad_(), target

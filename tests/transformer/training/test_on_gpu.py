@@ -24,9 +24,11 @@ from transformer.training.worker_group import Worker
 
 pytestmark = pytest.mark.gpu
 
-PAIRS, DEV = random_pairs(80, longest=12), random_pairs(15, longest=12, seed=5)
+PAIRS = random_pairs(80, longest=12)
+DEV = random_pairs(15, longest=12, seed=5)
 DROPPED_OUT = replace(SMALL, d_k=8, d_v=16, p_drop=0.2, attention_dropout=0.1, relu_dropout=0.1)
-CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
+CPU = torch.device("cpu")
+GPU = torch.device("cuda", 0)
 STEPS = range(1, 13)
 VARIANTS: list[dict[str, Any]] = [
     {"attention_score": "dot"},
@@ -101,7 +103,8 @@ def test_joined_blocks_take_the_steps_of_single_ones() -> None:
     trial = small_trial(
         model=replace(SMALL, d_k=8, d_v=16), warmup_steps=100, tokens_per_batch=1_000
     )
-    pairs, limit = random_pairs(400, longest=12), 32_000
+    pairs = random_pairs(400, longest=12)
+    limit = 32_000
     blocks = TrainingBatches(
         pairs, trial.train.tokens_per_batch, trial.model.max_positions, trial.train.seed
     )
@@ -156,10 +159,8 @@ def test_a_step_does_not_wait_for_the_gpu(replayed: bool, changes: dict[str, Any
     source = batches(trial)
     shape = max(source.shapes())
     state = start(trial, 30, GPU)
-    worker, run = (
-        Worker(device=GPU),
-        make_forward_backward(state.model, trial, [shape] if replayed else []),
-    )
+    worker = Worker(device=GPU)
+    run = make_forward_backward(state.model, trial, [shape] if replayed else [])
     batch = next(
         into_bucket(share(source, s), [shape]).to(GPU)
         for s in STEPS
@@ -190,6 +191,7 @@ def test_a_run_resumes_on_another_device(first: Any, second: Any) -> None:
 
     begun = ToyTrial(config, stops_after=10)
     fitted(begun, first)
-    state, uninterrupted = fitted(begun.again(), second), fitted(ToyTrial(config), CPU)
+    state = fitted(begun.again(), second)
+    uninterrupted = fitted(ToyTrial(config), CPU)
     assert state.step == 20
     assert (weights(state) - weights(uninterrupted)).norm() < 1e-3 * weights(uninterrupted).norm()

@@ -20,10 +20,12 @@ from transformer.training.state import TrainState, learning_rate, start
 from transformer.training.train import fit, make_forward_backward, train_step
 from transformer.training.worker_group import Worker
 
-PAIRS, DEV = random_pairs(80, longest=12), random_pairs(15, longest=12, seed=5)
+PAIRS = random_pairs(80, longest=12)
+DEV = random_pairs(15, longest=12, seed=5)
 DROPPED_OUT = replace(SMALL, p_drop=0.2, attention_dropout=0.1, relu_dropout=0.1)
 CPU = torch.device("cpu")
-GOLDEN_LOSSES, GOLDEN_NLL = [3.884123, 3.574511, 3.449555, 3.699124], 3.374437
+GOLDEN_LOSSES = [3.884123, 3.574511, 3.449555, 3.699124]
+GOLDEN_NLL = 3.374437
 
 
 def batches(trial: TrialConfig) -> TrainingBatches:
@@ -61,7 +63,8 @@ OTHER_ADAM = {"adam_beta1": 0.7, "adam_beta2": 0.999, "adam_epsilon": 1e-3}
 def test_a_step_is_adam_on_the_mean_loss_of_a_target_piece(settings: dict[str, Any]) -> None:
     trial = small_trial(warmup_steps=4, **settings)
     beta1, beta2, epsilon = (PAPERS_ADAM | settings).values()
-    state, twin = fresh(trial), fresh(trial)
+    state = fresh(trial)
+    twin = fresh(trial)
     first_moment: dict[str, Tensor] = {}
     second_moment: dict[str, Tensor] = {}
     for step in range(1, 4):
@@ -173,8 +176,10 @@ def test_a_checkpoint_comes_after_the_report_of_its_step_with_the_dev_nll_as_its
 
 @pytest.mark.parametrize("micro_batches", [2, 5])
 def test_a_step_in_several_micro_batches_is_the_same_step(micro_batches: int) -> None:
-    trial, indices = small_trial(tokens_per_batch=400), np.arange(30)
-    whole, split = fresh(trial), fresh(trial)
+    trial = small_trial(tokens_per_batch=400)
+    indices = np.arange(30)
+    whole = fresh(trial)
+    split = fresh(trial)
     first = train_step(
         whole, [collate(PAIRS, indices)], trial, Worker(), make_forward_backward(whole.model, trial)
     )

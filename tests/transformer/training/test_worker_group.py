@@ -72,11 +72,10 @@ def raised(kind: type[Exception], call: Callable[..., object], *arguments: objec
 def results(worker: Worker, prepared: Prepared, trial: TrialConfig) -> dict[str, Any]:
     """This worker's results. At the end one worker alone finds NaN, starts with other weights, and
     is told to stop."""
-    dev, vocabulary = prepared.pairs("dev").source, prepared.vocabulary
-    model, evaluated = (
-        start(trial, 270, worker.device).model.eval(),
-        EvaluationSet.of(prepared, "dev", trial),
-    )
+    dev = prepared.pairs("dev").source
+    vocabulary = prepared.vocabulary
+    model = start(trial, 270, worker.device).model.eval()
+    evaluated = EvaluationSet.of(prepared, "dev", trial)
     translator = Translator(model, vocabulary, trial.decode, "fp32")
     damaged = Translator(damaged_model(270, int(dev.lengths.max()) - 1), vocabulary, DECODE, "fp32")
     other = replace(trial, train=replace(trial.train, seed=1 + worker.rank))
@@ -98,7 +97,8 @@ def be_a_worker(
     rank: int, folder: Path, prepared: Prepared, single: ToyTrial, addresses: list[str]
 ) -> None:
     torch.set_num_threads(1)
-    trial, worker = single.config, Worker(rank, 2, tokens_per_micro_batch=100)
+    trial = single.config
+    worker = Worker(rank, 2, tokens_per_micro_batch=100)
     with (
         pytest.MonkeyPatch.context() as patch,
         ToyTrial(trial, Path(), rank, 2, addresses[0]).process_group(),
