@@ -37,12 +37,12 @@ class Arithmetic(StrEnum):
         """Set the switch, on or off, and restore it, so that no measured program affects
         another."""
         matmul: Any = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
-        before = matmul.fp32_precision
+        old_precision = matmul.fp32_precision
         matmul.fp32_precision = "bf16" if self is Arithmetic.ONEDNN else "none"
         try:
             yield
         finally:
-            matmul.fp32_precision = before
+            matmul.fp32_precision = old_precision
 
 
 def calibrate(shapes: dict[str, tuple[int, int, int]] = SHAPES) -> list[dict[str, Any]]:
@@ -87,9 +87,9 @@ def _calibrated(name: str, shape: tuple[int, int, int], arithmetic: Arithmetic) 
 
 
 def _seconds(x: Tensor, weight: Tensor) -> float:
-    taken = []
+    durations = []
     for _ in range(REPEATS):
         began = time.process_time()
         F.linear(x, weight)
-        taken.append(time.process_time() - began)
-    return median(taken)
+        durations.append(time.process_time() - began)
+    return median(durations)

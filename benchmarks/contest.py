@@ -91,10 +91,10 @@ def measure(
 
     ``rates`` are FLOP/s of matmuls by arithmetic.
     """
-    taken = in_rounds(
+    timings = in_rounds(
         [partial(contestant.train, workload.batches) for contestant in entered], rounds
     )
-    return [_line(workload, *pair, rates) for pair in zip(entered, taken, strict=True)]
+    return [_line(workload, *pair, rates) for pair in zip(entered, timings, strict=True)]
 
 
 def describe(workload: Workload, entered: Sequence[Contestant]) -> list[dict[str, Any]]:
@@ -116,7 +116,7 @@ def describe(workload: Workload, entered: Sequence[Contestant]) -> list[dict[str
 def _line(
     workload: Workload, contestant: Contestant, seconds: list[float], rates: dict[str, float]
 ) -> dict[str, Any]:
-    speed = [workload.targets / taken for taken in seconds]
+    speed = [workload.targets / duration for duration in seconds]
     flops_per_s = workload.flops / median(seconds)
     return {
         "size": workload.size.name,

@@ -157,7 +157,7 @@ def natural_ends(folder: Path, sentences: int) -> Workload:
     pairs = ParallelSet(source, source)
     order = by_length(pairs, np.arange(min(sentences, len(source))))
     batches = [pad(source, places) for places in cut(pairs, order, TOKENS_PER_BATCH)]
-    text = Text(prepared, [references[place] for place in order])
+    text = Text(prepared, [references[index] for index in order])
     return Workload(f"natural ends, {name}", model, batches, replace(trial.decode, alpha=0.0), text)
 
 
@@ -181,9 +181,9 @@ def measure(
     Raises RefusedError if programs differ in float32, since they would not do the same work.
     """
     outputs = [decoder.translate_all(workload.batches) for decoder in decoders]
-    same = [_same(found, outputs[0]) for found in outputs]
+    same = [_same(output, outputs[0]) for output in outputs]
     _check(workload, decoders, same)
-    taken = in_rounds(
+    timings = in_rounds(
         [partial(decoder.translate_all, workload.batches) for decoder in decoders], rounds
     )
     return [
@@ -196,36 +196,38 @@ def measure(
             **{"same": alike, "sentences": workload.sentences, "cpu_seconds": seconds},
             **{
                 "has_goals": workload.has_goals,
-                "bleu": workload.text and workload.text.bleu(found),
+                "bleu": workload.text and workload.text.bleu(translations),
             },
         }
-        for decoder, alike, found, seconds in zip(decoders, same, outputs, taken, strict=True)
+        for decoder, alike, translations, seconds in zip(
+            decoders, same, outputs, timings, strict=True
+        )
     ]
 
 
 def _check(workload: Workload, decoders: Sequence[Decoder], same: Sequence[int]) -> None:
     first = workload.batches[0][:WITHOUT_CACHE]
     alone = without_cache(workload.model, workload.decode)
-    found = [
+    comparisons = [
         (f"{decoder.program}, {decoder.arithmetic}", alike, workload.sentences)
         for decoder, alike in zip(decoders, same, strict=True)
         if decoder.arithmetic == "fp32"
     ]
-    found.append(
+    comparisons.append(
         (alone.program, _same(alone.translate(first), decoders[0].translate(first)), len(first))
     )
     allowed = f"at least {ENOUGH_ALIKE:.0%} must be the same as ours"
     problems = [
         Problem(f"{workload.name}, {name}", f"{alike} of {sentences} outputs are the same", allowed)
-        for name, alike, sentences in found
+        for name, alike, sentences in comparisons
         if alike < ENOUGH_ALIKE * sentences
     ]
     if problems:
         raise RefusedError(problems)
 
 
-def _same(some: Outputs, others: Outputs) -> int:
-    return sum(a == b for a, b in zip(some, others, strict=True))
+def _same(some: Outputs, reference: Outputs) -> int:
+    return sum(a == b for a, b in zip(some, reference, strict=True))
 
 
 def sheets(lines: Sequence[dict[str, Any]]) -> Iterator[Sheet]:
@@ -268,15 +270,15 @@ def _speed(line: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _ratio(ours: dict[str, Any], peer: dict[str, Any]) -> tuple[str, ...]:
-    each = [b / a for a, b in zip(ours["cpu_seconds"], peer["cpu_seconds"], strict=True)]
-    reached = median(each)
+    ratios = [b / a for a, b in zip(ours["cpu_seconds"], peer["cpu_seconds"], strict=True)]
+    reached = median(ratios)
     least = GOALS.get((ours["arithmetic"], peer["program"], peer["arithmetic"]))
     goal = (
         f"≥ {least:.1f} {MET if reached >= least else MISSED}"
         if least and ours["has_goals"]
         else ""
     )
-    between = f"{min(each):.2f}–{max(each):.2f}"
+    between = f"{min(ratios):.2f}–{max(ratios):.2f}"
     return (
         ours["workload"],
         ours["arithmetic"],
@@ -317,12 +319,12 @@ def _read_trial(folder: Path) -> tuple[TrialConfig, Path]:
 def _last_weights(folder: Path) -> dict[str, Tensor]:
     key = yaml.safe_load((folder / "config.yaml").read_text("utf-8"))["key"]
     lineage = TrialFolder(folder, Card("any", 1, ())).lineage()
-    found = Checkpoints(str(folder / "checkpoints"), key, 10**9, Keep(), lineage=lineage).newest()
-    if found is None:
+    newest = Checkpoints(str(folder / "checkpoints"), key, 10**9, Keep(), lineage=lineage).newest()
+    if newest is None:
         raise RefusedError(
             [Problem("--trial", f"{folder} has no complete checkpoint", "must be a trained trial")]
         )
-    weights: dict[str, Tensor] = found.saved.state["model"]
+    weights: dict[str, Tensor] = newest.saved.state["model"]
     return weights
 
 

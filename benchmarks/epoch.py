@@ -95,12 +95,12 @@ class Epoch:
     def steps(self) -> Iterator[list[Batch]]:
         """The blocks of each step, until ``size.shapes`` shapes have been seen."""
         batches = self.batches
-        seen = set[object]()
+        shapes = set[object]()
         step = 0
-        while len(seen) < self.size.shapes:
+        while len(shapes) < self.size.shapes:
             step += 1
             blocks = batches.micro_batches(step, 0, 1, TOKENS_PER_MICRO_BATCH)
-            seen.update(block.shape for block in blocks)
+            shapes.update(block.shape for block in blocks)
             yield blocks
 
     def with_precision(self, precision: Precision) -> "Epoch":
@@ -188,8 +188,8 @@ def against_marian(work: Epoch, rates: dict[str, float]) -> list[dict[str, Any]]
             continue
         targets.append(blocks[0].total_targets)
         lengths = lengths + blocks[0].lengths  # of all blocks together
-        for of_runner, taken in zip(seconds, turn, strict=True):
-            of_runner.append(taken)
+        for of_runner, turn_seconds in zip(seconds, turn, strict=True):
+            of_runner.append(turn_seconds)
     flops = training_flops(work.trial.model, work.vocab_size, lengths)
     return [
         {
@@ -197,10 +197,10 @@ def against_marian(work: Epoch, rates: dict[str, float]) -> list[dict[str, Any]]
             "program": runner.program,
             "precision": runner.precision,
             "targets": targets,
-            "cpu_seconds": taken,
-            "share_of_rate": flops / sum(taken) / rates[runner.precision],
+            "cpu_seconds": runner_seconds,
+            "share_of_rate": flops / sum(runner_seconds) / rates[runner.precision],
         }
-        for runner, taken in zip(entered, seconds, strict=True)
+        for runner, runner_seconds in zip(entered, seconds, strict=True)
     ]
 
 
@@ -277,11 +277,11 @@ def in_processes(work: Epoch, old: Path | None) -> dict[str, Any]:
         checkouts[OLD] = old.resolve()
     steps: dict[str, list[dict[str, float]]] = {name: [] for name in checkouts}
     shapes: list[int] = []
-    seen = set[object]()
+    distinct_shapes = set[object]()
     with processes(checkouts, work) as started:
         for blocks in work.steps():
-            seen.update(block.shape for block in blocks)
-            shapes.append(len(seen))
+            distinct_shapes.update(block.shape for block in blocks)
+            shapes.append(len(distinct_shapes))
             for name, process in started.items():
                 steps[name].append(process.step())
     return {
@@ -294,7 +294,7 @@ def in_processes(work: Epoch, old: Path | None) -> dict[str, Any]:
 
 def resident_after(line: dict[str, Any], shapes: int, name: str = NEW) -> float:
     """Resident bytes of a process after the step that reached this number of shapes."""
-    reached = next(place for place, number in enumerate(line["shapes"]) if number >= shapes)
+    reached = next(index for index, number in enumerate(line["shapes"]) if number >= shapes)
     return float(line["steps"][name][reached]["resident"])
 
 

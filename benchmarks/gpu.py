@@ -121,11 +121,11 @@ class Measured:
         """Model FLOP/s, forward and backward, of real pieces."""
         model = self.workload.trial.model
         vocab_size = self.workload.size.vocab_size
-        each = (
+        counts = (
             training_flops(model, vocab_size, micro_batches[0].lengths)
             for micro_batches in self.workload.steps
         )
-        return mean(each) / self.milliseconds * 1e3
+        return mean(counts) / self.milliseconds * 1e3
 
     @property
     def met(self) -> bool:
@@ -309,11 +309,11 @@ def _goal(line: Measured) -> str:
 
 def origin(device: torch.device) -> str:
     """Command, commit and machine."""
-    found = provenance("benchmarks.gpu", [])
-    commit = f"{found['commit']}{changes(found)}"
-    versions = found["versions"]
+    record = provenance("benchmarks.gpu", [])
+    commit = f"{record['commit']}{changes(record)}"
+    versions = record["versions"]
     return (
-        f"{found['command']}, commit {commit}, {torch.cuda.get_device_name(device)}, "
+        f"{record['command']}, commit {commit}, {torch.cuda.get_device_name(device)}, "
         f"torch {versions['torch']}"
     )
 

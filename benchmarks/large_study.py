@@ -50,7 +50,7 @@ measured."""
 
 def main() -> None:
     options = _options()
-    with tempfile.TemporaryDirectory() as place, contextlib.chdir(place):
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         create("curve", Path.cwd())
         finish(overrides("ended", options.trials), options.lines)
         print(
@@ -119,14 +119,12 @@ def forget(folder: Path) -> None:
 
 def _taken(words: list[str]) -> str:
     """Such as "1.02 s, 1.10 s"."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    start_usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.perf_counter()
     subprocess.run([*ALLELSE, *words], check=True, stdout=subprocess.DEVNULL)
     wall = time.perf_counter() - began
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return (
-        f"{after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime:.2f} s, {wall:.2f} s"
-    )
+    return f"{after.ru_utime + after.ru_stime - start_usage.ru_utime - start_usage.ru_stime:.2f} s, {wall:.2f} s"
 
 
 def started(words: list[str]) -> dict[str, str]:
@@ -138,12 +136,12 @@ def started(words: list[str]) -> dict[str, str]:
         first = _until(lambda: _first_report(study), sweep)
         with in_terminal(["status", "--watch", "sweep.name=begun"]) as watching:
             time.sleep(STARTED_S)
-            processes = [psutil.Process(each.pid) for each in (sweep, watching)]
-            before = [_cpu(process) for process in processes]
+            processes = [psutil.Process(child.pid) for child in (sweep, watching)]
+            start_cpu = [_cpu(process) for process in processes]
             time.sleep(WATCHED_S)
             shares = [
                 (_cpu(process) - used) / WATCHED_S
-                for process, used in zip(processes, before, strict=True)
+                for process, used in zip(processes, start_cpu, strict=True)
             ]
     return {
         "typed until study.json is written": f"{written - began:.1f} s",
@@ -176,10 +174,10 @@ def _drain(terminal: int) -> None:
             pass
 
 
-def _until(found: Callable[[], float | None], process: subprocess.Popen[bytes]) -> float:
+def _until(probe: Callable[[], float | None], process: subprocess.Popen[bytes]) -> float:
     deadline = time.monotonic() + PATIENCE_S
     while process.poll() is None and time.monotonic() < deadline:
-        if (value := found()) is not None:
+        if (value := probe()) is not None:
             return value
         time.sleep(0.05)
     raise RuntimeError(f"the sweep ended, with exit code {process.returncode}, or took too long")

@@ -79,13 +79,13 @@ def drawn(
 def paired_shares(case: str, rows: int, seeds: int, alike: float, studies: int) -> PairedShares:
     """Simulated, with a fixed seed of chance."""
     values = drawn(case, rows, seeds, alike, studies, np.random.default_rng(1))
-    found = paired_differences(values)
-    low, high = intervals(found)
+    paired = paired_differences(values)
+    low, high = intervals(paired)
     covered = ((low <= 0) & (high >= 0)).all(axis=1)
     apart = values.copy()
     apart[:, -1] += EFFECT
     moved = paired_differences(apart)
-    shares = [(found.p_holm <= ALPHA).any(axis=1), covered, moved.p_holm[:, -1] <= ALPHA]
+    shares = [(paired.p_holm <= ALPHA).any(axis=1), covered, moved.p_holm[:, -1] <= ALPHA]
     error, coverage, power = (100 * float(share.mean()) for share in shares)
     return PairedShares(case, rows, seeds, alike, error, coverage, power)
 
@@ -93,19 +93,19 @@ def paired_shares(case: str, rows: int, seeds: int, alike: float, studies: int) 
 def check_against_paired_table(case: str, rows: int, seeds: int) -> None:
     """Raises AssertionError unless a table of the same values has the same marks and intervals."""
     values = drawn(case, rows, seeds, 0.5, CHECKED, np.random.default_rng(1))
-    found = paired_differences(values)
-    low, _ = intervals(found)
+    paired = paired_differences(values)
+    low, _ = intervals(paired)
     for study in range(CHECKED):
         of_rows = {
             f"r{row}": dict(enumerate((30.0 + of_row).tolist()))
             for row, of_row in enumerate(values[study])
         }
-        made = paired_family(
+        family = paired_family(
             Metric("score"), {"base": dict.fromkeys(range(seeds), 30.0), **of_rows}, "base"
         )
-        assert made is not None
-        tests = made.tests.values()
-        assert np.allclose([test.p for test in tests], found.p_holm[study], rtol=1e-6, atol=0)
+        assert family is not None
+        tests = family.tests.values()
+        assert np.allclose([test.p for test in tests], paired.p_holm[study], rtol=1e-6, atol=0)
         assert np.allclose([test.low for test in tests], low[study], rtol=1e-6, atol=1e-9)
 
 
@@ -139,12 +139,12 @@ def _both_tests(values: Any, seeds: Sequence[int]) -> tuple[float, float]:
     groups = [values[:, row, :number] for row, number in enumerate(seeds)]
     means = np.stack([group.mean(axis=1) for group in groups], axis=1)
     variances = np.stack([group.var(axis=1, ddof=1) for group in groups], axis=1)
-    usual = differences(means, variances, counts).p_holm[:, 0] <= ALPHA
+    unpaired = differences(means, variances, counts).p_holm[:, 0] <= ALPHA
     common = min(seeds)
     paired = (
         paired_differences(values[:, 1:, :common] - values[:, :1, :common]).p_holm[:, 0] <= ALPHA
     )
-    return 100 * float(usual.mean()), 100 * float(paired.mean())
+    return 100 * float(unpaired.mean()), 100 * float(paired.mean())
 
 
 @dataclass(frozen=True)
@@ -177,13 +177,13 @@ def _any_marked(values: Any, seeds: Sequence[int]) -> tuple[float, float]:
     groups = [values[:, row, :number] for row, number in enumerate(seeds)]
     means = np.stack([group.mean(axis=1) for group in groups], axis=1)
     variances = np.stack([group.var(axis=1, ddof=1) for group in groups], axis=1)
-    usual = differences(means, variances, np.array(seeds)).p_holm.min(axis=1) <= ALPHA
+    unpaired = differences(means, variances, np.array(seeds)).p_holm.min(axis=1) <= ALPHA
     common = min(seeds)
     paired = (
         paired_differences(values[:, 1:, :common] - values[:, :1, :common]).p_holm.min(axis=1)
         <= ALPHA
     )
-    return 100 * float(usual.mean()), 100 * float(paired.mean())
+    return 100 * float(unpaired.mean()), 100 * float(paired.mean())
 
 
 @dataclass(frozen=True)
@@ -202,13 +202,13 @@ def paired_perplexity(sd: float, seeds: int, studies: int, rows: int = 8) -> Pai
     host = 1.5 + sd * chance.normal(size=(studies, 1, seeds))
     truth = np.linspace(-sd, sd, rows)
     values = truth[:, None] + sd / 5 * chance.normal(size=(studies, rows, seeds))
-    found = paired_differences(values)
+    paired = paired_differences(values)
     residuals = host - host.mean(axis=2, keepdims=True)
     row_residuals = values - values.mean(axis=2, keepdims=True)
     error = host.std(axis=2, ddof=1) / math.sqrt(seeds)
     scale = np.sqrt((residuals**2).sum(axis=2) * (row_residuals**2).sum(axis=2))
     correlation = (residuals * row_residuals).sum(axis=2) / scale
-    low, high = paired_exponential_intervals(found, host.mean(axis=2), error, correlation)
+    low, high = paired_exponential_intervals(paired, host.mean(axis=2), error, correlation)
     true = math.exp(1.5) * np.expm1(truth)
     return PairedPerplexity(
         sd, seeds, 100 * float(((low <= true) & (true <= high)).all(axis=1).mean())
@@ -240,16 +240,16 @@ def paired_findings(studies: int) -> PairedFindings:
     )
 
 
-def paired_sheets(found: PairedFindings) -> Iterator[Sheet]:
+def paired_sheets(findings: PairedFindings) -> Iterator[Sheet]:
     """Tables of every case."""
-    yield _shares_sheet(found.shares)
+    yield _shares_sheet(findings.shares)
     note = (
         "% of studies in which a true difference of −0.4 BLEU of the first of these rows is "
         "marked; sd over seeds 0.45,"
         " of the paired difference 0.08."
     )
     power = [
-        (str(e.rows), str(e.seeds), f"{e.usual:.1f}", f"{e.paired:.1f}") for e in found.scoring
+        (str(e.rows), str(e.seeds), f"{e.usual:.1f}", f"{e.paired:.1f}") for e in findings.scoring
     ]
     yield Sheet(
         "Rows that score one host",
@@ -258,14 +258,20 @@ def paired_sheets(found: PairedFindings) -> Iterator[Sheet]:
         power,
         0,
     )
-    yield _trained_sheet(found.trained)
+    yield _trained_sheet(findings.trained)
     note = (
         "% of studies in which the intervals of all 8 paired differences of perplexities hold "
         "the true ones."
     )
-    held = [(f"{e.sd:g}", str(e.seeds), f"{e.coverage:.1f}") for e in found.perplexities]
+    interval_rows = [
+        (f"{e.sd:g}", str(e.seeds), f"{e.coverage:.1f}") for e in findings.perplexities
+    ]
     yield Sheet(
-        "Paired perplexities", note, ("sd of the logarithm", "seeds", "intervals all hold"), held, 2
+        "Paired perplexities",
+        note,
+        ("sd of the logarithm", "seeds", "intervals all hold"),
+        interval_rows,
+        2,
     )
 
 

@@ -28,12 +28,12 @@ def provenance(module: str, peers: Sequence[str]) -> Result:
     if missing:
         fault = "is not installed", "`make bench` installs it (extra `bench`)"
         raise RefusedError(Problem(peer, *fault) for peer in missing)
-    known = {**git_state(ROOT, MEASURED), **of_process()}
+    facts = {**git_state(ROOT, MEASURED), **of_process()}
     versions = {
-        name: known["versions"][name] for name in ("python", "torch") if name in known["versions"]
+        name: facts["versions"][name] for name in ("python", "torch") if name in facts["versions"]
     }
     return {
-        **{name: known[name] for name in ("commit", "dirty", "changes", "cpu")},
+        **{name: facts[name] for name in ("commit", "dirty", "changes", "cpu")},
         "versions": {**versions, **{peer: metadata.version(peer) for peer in peers}},
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": shlex.join(["python", "-m", module, *map(_of_any_machine, sys.argv[1:])]),

@@ -28,7 +28,7 @@ SPEED = ("size", "program", "arithmetic", "target tokens/s", "range", "mfu")
 
 def sheets(result: Result) -> Iterator[Sheet]:
     """The tables of the measurements, in the order of the report."""
-    made: dict[str, Callable[[Any], list[Sheet]]] = {
+    makers: dict[str, Callable[[Any], list[Sheet]]] = {
         "calibration": _calibration,
         "models": _models,
         "training": _training,
@@ -38,7 +38,7 @@ def sheets(result: Result) -> Iterator[Sheet]:
         "start_up": _start_up,
         "checkpoint": _checkpoint,
     }
-    for section, make in made.items():
+    for section, make in makers.items():
         if result.get(section):
             yield from make(result[section])
 
@@ -257,13 +257,13 @@ def ratios(training: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _ratio(ours: dict[str, Any], peer: dict[str, Any]) -> dict[str, Any]:
-    each = [a / b for a, b in zip(ours["tokens_per_s"], peer["tokens_per_s"], strict=True)]
+    ratios = [a / b for a, b in zip(ours["tokens_per_s"], peer["tokens_per_s"], strict=True)]
     against = {name: peer[name] for name in ("size", "program", "arithmetic", "tuned")}
     return {
         **against,
         "ours": ours["arithmetic"],
-        "ratios": each,
-        "median": median(each),
+        "ratios": ratios,
+        "median": median(ratios),
         "goal": _goal_of(ours, peer),
     }
 

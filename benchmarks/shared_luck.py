@@ -72,14 +72,14 @@ def common_values(rows: Sequence[TableRow], metric: Metric) -> Any:
     for of_row in of_rows:
         seeds &= of_row.keys()
     values = np.empty((len(rows), len(seeds)))
-    for place, of_row in enumerate(of_rows):
-        values[place] = [of_row[seed] for seed in sorted(seeds)]
+    for index, of_row in enumerate(of_rows):
+        values[index] = [of_row[seed] for seed in sorted(seeds)]
     return values
 
 
 def training_words(study: Study) -> str:
     """With which commands and at which commits the study's trials were trained."""
-    overrides = [asked["command"].partition("allelse sweep ")[2] for asked in study.asked]
+    overrides = [request["command"].partition("allelse sweep ")[2] for request in study.asked]
     commands = [f"`allelse sweep {words}`" for words in overrides if words]
     commits = {
         study.trial_folder(standing.trial).provenance()["commit"]

@@ -28,9 +28,9 @@ def functions(file: str) -> set[str]:
         inner = node.body if isinstance(node, ast.ClassDef) else [node]
         prefix = f"{node.name}." if isinstance(node, ast.ClassDef) else ""
         names |= {
-            f"{prefix}{each.name}"
-            for each in inner
-            if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
+            f"{prefix}{node.name}"
+            for node in inner
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         }
     return names
 

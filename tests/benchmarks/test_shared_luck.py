@@ -15,8 +15,8 @@ def test_the_correlation_of_drawn_rows_is_found(luck: float) -> None:
     shared = chance.normal(size=(1, 400))
     alone = chance.normal(size=(6, 400))
     values = np.sqrt(luck) * shared + np.sqrt(1 - luck) * alone + np.arange(6)[:, None]
-    found, p = correlation(values)
-    assert found == pytest.approx(luck, abs=0.06)
+    estimate, p = correlation(values)
+    assert estimate == pytest.approx(luck, abs=0.06)
     assert (p < 0.001) == (luck > 0)
 
 

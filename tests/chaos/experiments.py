@@ -102,11 +102,11 @@ def drawn(seed: int, faults: int) -> dict[str, list[Strike]]:
 def repeated(seed: int, times: int) -> dict[str, list[Strike]]:
     """Each measured fault so often, in turn, on each of the two studies."""
     random = Random(seed)
-    each = [fault for _ in range(times) for fault in MEASURED]
+    faults = [fault for _ in range(times) for fault in MEASURED]
     return {
         experiment.name: [
             Strike(n, fault, _drawn_time(random, fault), measured=True)
-            for n, fault in enumerate(each, 1)
+            for n, fault in enumerate(faults, 1)
         ]
         for experiment in EXPERIMENTS
     }

@@ -81,11 +81,13 @@ def stop_driver(target: Target, drawn: Random) -> Repair:
 def kill_starting(target: Target, drawn: Random) -> Repair:
     """Kill a worker, and its successor before that one trains, unless an idle worker takes its
     place."""
-    before = {process.pid for _, process in target.processes(WORKER)}
+    old_pids = {process.pid for _, process in target.processes(WORKER)}
     _one(target, drawn, TRAINS).kill()
     deadline = time.monotonic() + 15
     while time.monotonic() < deadline:
-        if new := [process for _, process in target.processes(WORKER) if process.pid not in before]:
+        if new := [
+            process for _, process in target.processes(WORKER) if process.pid not in old_pids
+        ]:
             new[0].kill()
             break
         time.sleep(0.05)
@@ -201,10 +203,10 @@ def _cut(target: Target, machine: Machine) -> Repair:
 
 
 def _one(target: Target, drawn: Random, title: str) -> psutil.Process:
-    found = target.processes(title)
-    if not found:
+    processes = target.processes(title)
+    if not processes:
         raise NothingToHitError
-    return drawn.choice(found)[1]
+    return drawn.choice(processes)[1]
 
 
 def _busy(target: Target, drawn: Random) -> Machine:
@@ -213,7 +215,7 @@ def _busy(target: Target, drawn: Random) -> Machine:
     if not names:
         raise NothingToHitError
     chosen = drawn.choice(sorted(names))
-    return next(each for each in target.cluster.all if each.name == chosen)
+    return next(machine for machine in target.cluster.all if machine.name == chosen)
 
 
 def _kill_all(processes: list[psutil.Process]) -> None:

@@ -118,7 +118,8 @@ class Striking:
     def _check_it_was_ending(self) -> None:
         """A sweep that a fault was to end may complete its study only if it was about to."""
         after = (
-            max((each.ts for each in self.target.standings().values()), default=0.0) - self.struck
+            max((standing.ts for standing in self.target.standings().values()), default=0.0)
+            - self.struck
         )
         if self._ends_the_sweep():
             assert after < ENDING_S, (
@@ -126,13 +127,13 @@ class Striking:
             )
 
     def _inflict(self, fault: Fault, lasts: float) -> None:
-        before = self.target.standings()
+        standings = self.target.standings()
         struck = time.time()
         try:
             repair = fault.inflict(self.target, self.drawn)
         except psutil.NoSuchProcess:  # it ended at this very moment
             raise NothingToHitError from None
-        self.before = before
+        self.before = standings
         self.struck = struck
         self.since = struck
         self.faults.append(fault)
@@ -149,13 +150,13 @@ class Striking:
                 time.sleep(0.1)
 
     def _repair_due(self, trains: bool = False) -> None:
-        now = time.time()
+        moment = time.time()
         ended = self.target.code is not None
         for due in [*self.repairs]:
             if (
                 ended
                 or (trains and due.at == UNTIL_TRAINING)
-                or (now > due.at and not due.at_the_end)
+                or (moment > due.at and not due.at_the_end)
             ):
                 self.repairs.remove(due)
                 with suppress(psutil.NoSuchProcess):  # another fault has killed what was stopped
@@ -177,30 +178,36 @@ class Striking:
             return False
         if not self._must_lose():
             return not self.repairs and self._all_go_on(self.target.standings())
-        return self._hit(now := self.target.standings()) and self._all_go_on(now)
+        return self._hit(standings := self.target.standings()) and self._all_go_on(standings)
 
     def _must_lose(self) -> bool:
         return any(fault.loses for fault in self.faults)
 
-    def _all_go_on(self, now: dict[str, Standing]) -> bool:
-        return all(self._goes_on(now[name], each) for name, each in self._running().items())
+    def _all_go_on(self, standings: dict[str, Standing]) -> bool:
+        return all(
+            self._goes_on(standings[name], standing) for name, standing in self._running().items()
+        )
 
-    def _goes_on(self, now: Standing, before: Standing) -> bool:
-        if now.finished:
+    def _goes_on(self, standing: Standing, old_standing: Standing) -> bool:
+        if standing.finished:
             return True
-        if now.attempt > before.attempt:
-            return now.has_reported(self.since)
-        return not now.ended and now.step > before.step and now.has_reported(self.since)
+        if standing.attempt > old_standing.attempt:
+            return standing.has_reported(self.since)
+        return (
+            not standing.ended
+            and standing.step > old_standing.step
+            and standing.has_reported(self.since)
+        )
 
     def _running(self) -> dict[str, Standing]:
-        return {name: each for name, each in self.before.items() if each.runs}
+        return {name: standing for name, standing in self.before.items() if standing.runs}
 
     def _still_trains(self) -> bool:
         """Whether all attempts go on, although one was to be lost."""
         if self._ends_the_sweep() or time.time() - self.struck < MISSED_S:
             return False
-        now = self.target.standings()
-        return not self._hit(now) and self._all_go_on(now)
+        standings = self.target.standings()
+        return not self._hit(standings) and self._all_go_on(standings)
 
     def _missed(self) -> bool:
         """Whether the faults had no effect, though they should have had one."""
@@ -208,18 +215,20 @@ class Striking:
             return not self.typed_again
         return self._must_lose() and not self._hit(self.target.standings())
 
-    def _hit(self, now: dict[str, Standing]) -> bool:
+    def _hit(self, standings: dict[str, Standing]) -> bool:
         """Whether an attempt was lost since the last fault."""
-        return any(now[name].attempt > each.attempt for name, each in self.before.items())
+        return any(
+            standings[name].attempt > standing.attempt for name, standing in self.before.items()
+        )
 
     def _last_first_report(self) -> float:
         """When the last of the trials trained again that were to lose an attempt, or might have."""
         times = [self.began]
         standings = self.target.standings()
-        for name, before in self._running().items():
-            now = standings[name]
+        for name, old_standing in self._running().items():
+            standing = standings[name]
             trial = self.target.study / name
-            if now.attempt > before.attempt or not self._must_lose():
+            if standing.attempt > old_standing.attempt or not self._must_lose():
                 times.append(first_report(trial, self.since) or finished_at(trial))
         return max(times)
 
@@ -227,11 +236,11 @@ class Striking:
 def check_end(target: Target, allowed: list[End]) -> None:
     """The sweep ended in one of these ways: its exit code, and one line. Raises AssertionError."""
     output = target.output.read_text("utf-8")
-    shown = f"exit code {target.code}, see {target.output}:\n{output[-2000:]}"
+    evidence = f"exit code {target.code}, see {target.output}:\n{output[-2000:]}"
     fitting = [end for end in allowed if end.code == target.code]
     assert fitting, (
-        f"must be {' or '.join(str(end.code) for end in allowed) or 'no end'}, but is {shown}"
+        f"must be {' or '.join(str(end.code) for end in allowed) or 'no end'}, but is {evidence}"
     )
-    assert "Traceback" not in output, shown
+    assert "Traceback" not in output, evidence
     counts = [len(re.findall(re.escape(end.line), output)) for end in fitting if end.line]
-    assert not counts or 1 in counts, f"{fitting} must stand in one line: {shown}"
+    assert not counts or 1 in counts, f"{fitting} must stand in one line: {evidence}"

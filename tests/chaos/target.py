@@ -143,16 +143,19 @@ class Target:
     def trains(self) -> bool:
         """Whether a trial has reported since the command was typed."""
         return any(
-            each.runs and each.has_reported(self.typed_at) for each in self.standings().values()
+            trial_standing.runs and trial_standing.has_reported(self.typed_at)
+            for trial_standing in self.standings().values()
         )
 
     def all_train(self) -> bool:
         """Whether every trial that began has reported since then, and no machine is missing in the
         cluster."""
-        running = [each for each in self.standings().values() if each.runs]
+        running = [
+            trial_standing for trial_standing in self.standings().values() if trial_standing.runs
+        ]
         return (
             self.trains()
-            and all(each.has_reported(self.typed_at) for each in running)
+            and all(trial_standing.has_reported(self.typed_at) for trial_standing in running)
             and self._is_whole()
         )
 
@@ -179,9 +182,9 @@ def standing(trial: Path) -> Standing:
     attempts = lines(trial / "attempts.jsonl")
     journal = lines(trial / "journal.jsonl")
     newest = max((int(line["attempt"]) for line in attempts), default=0)
-    own = [line for line in attempts if line["attempt"] == newest]
-    began = own[0]["ts"] if own else 0.0
-    ended = any(line.get("end") for line in own)
+    attempt_lines = [line for line in attempts if line["attempt"] == newest]
+    began = attempt_lines[0]["ts"] if attempt_lines else 0.0
+    ended = any(line.get("end") for line in attempt_lines)
     last = journal[-1] if journal else {"attempt": 0, "step": 0, "ts": 0.0}
     finished = (trial / "result.json").exists()
     return Standing(
@@ -191,11 +194,15 @@ def standing(trial: Path) -> Standing:
 
 def first_report(trial: Path, since: float) -> float | None:
     """When the newest attempt first reported a step since then, in Unix seconds."""
-    now = standing(trial)
+    trial_standing = standing(trial)
     journal = lines(trial / "journal.jsonl")
-    after = max(since, now.began)
+    after = max(since, trial_standing.began)
     return min(
-        (line["ts"] for line in journal if line["attempt"] == now.attempt and line["ts"] > after),
+        (
+            line["ts"]
+            for line in journal
+            if line["attempt"] == trial_standing.attempt and line["ts"] > after
+        ),
         default=None,
     )
 

@@ -68,7 +68,7 @@ def test_cpu_seconds_are_those_of_training_over_all_attempts(place: Place) -> No
     assert "CPU time" in place.must("table", study, "--columns", "cpu_seconds")
     assert "CPU time" not in place.must("table", study)
     with closing(sqlite3.connect(place.folder / "runs" / "mlflow.db")) as store:
-        found = store.execute(
+        rows = store.execute(
             "SELECT DISTINCT value FROM metrics WHERE key = 'cpu_seconds'"
         ).fetchall()
-    assert found == [(result["cpu_seconds"],)]
+    assert rows == [(result["cpu_seconds"],)]

@@ -15,8 +15,8 @@ pytestmark = pytest.mark.usefixtures("tracked")
 ROWS = "conf/task/toy/row"
 
 
-def rows_in_table(place: Place) -> dict[str, float | None]:
-    lines: list[dict[str, Any]] = json.loads(place.must("table", STUDY, "--format", "json"))
+def rows_in_table(project: Place) -> dict[str, float | None]:
+    lines: list[dict[str, Any]] = json.loads(project.must("table", STUDY, "--format", "json"))
     return {line["row"]: line["score"] for line in lines}
 
 
@@ -45,21 +45,21 @@ def test_restoring_a_row_keeps_what_was_added_meanwhile(trained: Place) -> None:
 def test_a_renamed_row_keeps_its_scores_and_its_runs(trained: Place) -> None:
     trained.train("size_2", "--add")
     database = trained.folder / "runs" / "mlflow.db"
-    before = scores_of(database)
+    old_scores = scores_of(database)
     (trained.folder / ROWS / "size_2.yaml").rename(trained.folder / ROWS / "double.yaml")
     for words in (
         ("plan", STUDY),
         ("plan", STUDY, "sweep.rows=[base,double]"),
         ("train", STUDY, "row=double"),
     ):
-        said = " ".join(trained.must(*words).split())
-        assert "double is the row size_2 of toy" in said
-        assert "rename toy size_2 double" in said
+        output = " ".join(trained.must(*words).split())
+        assert "double is the row size_2 of toy" in output
+        assert "rename toy size_2 double" in output
     assert not (trained.study / "double-s1").exists()
     trained.must("rename", "toy", "size_2", "double")
     assert rows_in_table(trained) == {"base": 4.0, "double": 8.0}
     assert "double is the row" not in trained.must("plan", STUDY)
-    assert scores_of(database) == before
+    assert scores_of(database) == old_scores
     assert tags(database, "row") == {"base", "double"}
     trained.must("rename", "toy", "mine")
     assert "mine" in trained.must("studies")
@@ -68,7 +68,7 @@ def test_a_renamed_row_keeps_its_scores_and_its_runs(trained: Place) -> None:
 
 def test_names_that_are_taken_are_refused_and_nothing_moves(trained: Place) -> None:
     trained.train("size_2", "--add")
-    before = sorted(path.name for path in trained.study.iterdir())
+    old_names = sorted(path.name for path in trained.study.iterdir())
     assert "NEW is base, which is a row of toy" in trained.refused(
         "rename", "toy", "size_2", "base"
     )
@@ -80,7 +80,7 @@ def test_names_that_are_taken_are_refused_and_nothing_moves(trained: Place) -> N
     )
     assert 'NEW is "a/b"' in trained.refused("rename", "toy", "size_2", "a/b")
     assert "NEW is toy" in trained.refused("rename", "toy", "toy")
-    assert sorted(path.name for path in trained.study.iterdir()) == before
+    assert sorted(path.name for path in trained.study.iterdir()) == old_names
 
 
 def test_a_killed_rename_holds_the_study_until_it_is_repeated(trained: Place) -> None:

@@ -99,9 +99,9 @@ def rows_of_sizes(sizes: Mapping[str, int]) -> dict[str, str]:
 
 def train_to(step: int, folder: Path) -> None:
     """Let the trials of a paced task in ``folder`` go on to this step, and no further."""
-    before = folder / "leave.part"
-    before.write_text(f"{step}")
-    before.replace(folder / "leave")
+    partial_file = folder / "leave.part"
+    partial_file.write_text(f"{step}")
+    partial_file.replace(folder / "leave")
 
 
 def undisturbed(cwd: Path, words: Sequence[str], row: str, folder: Path) -> Finished:
@@ -138,11 +138,11 @@ def check_as_undisturbed(
 
 def newest_state(checkpoints: Path) -> tuple[int, Any]:
     """Step and state of the newest checkpoint of all attempts."""
-    found = {
+    folders = {
         int(path.parent.name.removeprefix("step-")): path.parent
         for path in checkpoints.glob(MANIFESTS)
     }
-    return max(found), saved_state(found[max(found)])
+    return max(folders), saved_state(folders[max(folders)])
 
 
 def reasons(trial: Path) -> list[str]:

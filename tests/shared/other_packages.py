@@ -37,13 +37,13 @@ def python_without_ours(folder: Path) -> str:
     venv.create(folder, symlinks=True)
     ours = PROJECT
     pythons = Path(sys.base_prefix)
-    others = [
-        each
-        for each in sys.path
-        if not {ours, pythons} & {*Path(each).resolve().parents, Path(each)}
+    search_paths = [
+        entry
+        for entry in sys.path
+        if not {ours, pythons} & {*Path(entry).resolve().parents, Path(entry)}
     ]
     site = next(folder.glob("lib/python*/site-packages"))
     (site / "packages.pth").write_text(
-        "\n".join([sysconfig.get_path("purelib"), *filter(None, others)])
+        "\n".join([sysconfig.get_path("purelib"), *filter(None, search_paths)])
     )
     return str(folder / "bin" / "python")

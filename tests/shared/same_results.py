@@ -26,9 +26,11 @@ def check_same_results(study: Path, undisturbed: Path) -> None:
     """Every trial of it. Raises AssertionError with all that differs."""
     trials = sorted(path.parent.name for path in undisturbed.glob("*/result.json"))
     assert trials, f"{undisturbed} has no result"
-    found = [line for name in trials for line in _differences(study / name, undisturbed / name)]
-    found += _differences_in_mlflow(study, trials)
-    assert not found, f"{study.name} is not as an undisturbed sweep: {'; '.join(found)}"
+    differences = [
+        line for name in trials for line in _differences(study / name, undisturbed / name)
+    ]
+    differences += _differences_in_mlflow(study, trials)
+    assert not differences, f"{study.name} is not as an undisturbed sweep: {'; '.join(differences)}"
 
 
 def _differences(trial: Path, undisturbed: Path) -> Iterator[str]:
@@ -36,7 +38,7 @@ def _differences(trial: Path, undisturbed: Path) -> Iterator[str]:
         yield f"{trial.name} has no result"
         return
     result, expected = (
-        json.loads((each / "result.json").read_text("utf-8")) for each in (trial, undisturbed)
+        json.loads((folder / "result.json").read_text("utf-8")) for folder in (trial, undisturbed)
     )
     if computed(result) != computed(expected):
         yield f"{trial.name} has another result"
@@ -54,8 +56,8 @@ def _differences(trial: Path, undisturbed: Path) -> Iterator[str]:
 
 
 def _state(trial: Path, step: int) -> dict[str, Any]:
-    folder, *others = trial.glob(f"checkpoints/*/a*/step-{step}")
-    assert not others, f"{trial.name}: more than one attempt has saved step {step}"
+    folder, *other_folders = trial.glob(f"checkpoints/*/a*/step-{step}")
+    assert not other_folders, f"{trial.name}: more than one attempt has saved step {step}"
     return leaves(saved_state(folder))
 
 

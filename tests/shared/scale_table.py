@@ -58,8 +58,8 @@ def _values(scale: str) -> dict[str, Any]:
 
 def _cell(key: str, value: Any, divisors: dict[str, Any], is_set: bool) -> str:
     divisor = divisors[DIVIDED[key]] if key in DIVIDED else None
-    how = ["set"] * is_set + [f"÷ {divisor}"] * (divisor is not None and divisor != 1)
-    return f"{value} ({', '.join(how)})" if how else str(value)
+    notes = ["set"] * is_set + [f"÷ {divisor}"] * (divisor is not None and divisor != 1)
+    return f"{value} ({', '.join(notes)})" if notes else str(value)
 
 
 if __name__ == "__main__":

@@ -15,11 +15,11 @@ def test_a_followed_log_gives_every_line_once_although_it_is_bounded(
     followed = log.FollowedLog(tmp_path / "log.txt")
     assert followed.more() == ""
     written = [f"line {number} of the log\n" for number in range(30)]
-    seen = ""
-    for place, line in enumerate(written):
+    text = ""
+    for index, line in enumerate(written):
         log.append_log(path, line)
-        seen += followed.more() if place % 3 == 0 else ""
-    assert seen + followed.more() == "".join(written)
+        text += followed.more() if index % 3 == 0 else ""
+    assert text + followed.more() == "".join(written)
     followed.close()
     assert sum(file.stat().st_size for file in tmp_path.iterdir()) <= 2 * (100 + len(written[-1]))
     afterwards = log.FollowedLog(path).more()

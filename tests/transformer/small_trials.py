@@ -116,9 +116,10 @@ def random_pairs(size: int, longest: int = 20, vocab_size: int = 30, seed: int =
     """Pairs whose two sides have nearly the same random length."""
     drawn = random.Random(seed)
     lengths = [drawn.randint(2, longest) for _ in range(size)]
-    others = [min(longest, max(2, length + drawn.randint(-2, 2))) for length in lengths]
+    target_lengths = [min(longest, max(2, length + drawn.randint(-2, 2))) for length in lengths]
     return ParallelSet(
-        random_pieces(lengths, vocab_size, seed), random_pieces(others, vocab_size, seed + 1)
+        random_pieces(lengths, vocab_size, seed),
+        random_pieces(target_lengths, vocab_size, seed + 1),
     )
 
 
@@ -131,10 +132,10 @@ def share(batches: TrainingBatches, step: int, rank: int = 0, world: int = 1) ->
 def letters(size: int, alphabet: str, longest: int, seed: int) -> list[str]:
     """Sentences of random one-letter words, all different."""
     drawn = random.Random(seed)
-    made = dict[str, None]()
-    while len(made) < size:
-        made[" ".join(drawn.choices(alphabet, k=drawn.randint(1, longest)))] = None
-    return list(made)
+    texts = dict[str, None]()
+    while len(texts) < size:
+        texts[" ".join(drawn.choices(alphabet, k=drawn.randint(1, longest)))] = None
+    return list(texts)
 
 
 def copy_data(
@@ -167,19 +168,19 @@ def files_data(folder: Path, vocab_size: int, **sets: tuple[list[str], list[str]
     return DataConfig("files", "en", "de", vocab_size, None, **files)
 
 
-def untold(step: str, done: float | None) -> None:
+def untold(step: str, share: float | None) -> None:
     """Nothing is shown."""
 
 
 def prepared_text(data: DataConfig, folder: Path) -> Prepared:
     """The corpus, prepared in a new folder below this one."""
-    made = Path(tempfile.mkdtemp(dir=folder))
-    prepare(data, made, untold)
-    return Prepared(made)
+    prepared_folder = Path(tempfile.mkdtemp(dir=folder))
+    prepare(data, prepared_folder, untold)
+    return Prepared(prepared_folder)
 
 
 def free_address() -> str:
     """A free address for a worker group on this machine."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{found.getsockname()[1]}"
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{listener.getsockname()[1]}"

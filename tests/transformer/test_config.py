@@ -37,10 +37,10 @@ def test_each_kind_of_mistake_is_found_by_its_key(
     key: str, values: tuple[Any, ...], allowed: str
 ) -> None:
     for value in values:
-        built, (found,) = parsed(**{key.replace(".", "__"): value})
-        assert (built, found.key) == (None, key)
-        assert allowed in found.allowed
-        assert found.nearest == {"fp23": "fp32", "a": "[a]"}.get(
+        built, (problem,) = parsed(**{key.replace(".", "__"): value})
+        assert (built, problem.key) == (None, key)
+        assert allowed in problem.allowed
+        assert problem.nearest == {"fp23": "fp32", "a": "[a]"}.get(
             value if isinstance(value, str) else ""
         )
 

@@ -42,8 +42,8 @@ def lengths(model: ModelConfig, source: int, target: int) -> Lengths:
 @pytest.mark.parametrize("changes", VARIANTS, ids=str)
 def test_parameters_by_formula_are_those_of_the_built_model(changes: dict[str, Any]) -> None:
     built = small_model(VOCABULARY, **changes)
-    counted = sum(parameter.numel() for parameter in built.parameters())
-    assert parameters(built.config, VOCABULARY) == counted
+    n_parameters = sum(parameter.numel() for parameter in built.parameters())
+    assert parameters(built.config, VOCABULARY) == n_parameters
 
 
 @contextmanager
@@ -61,7 +61,12 @@ def counted_flops() -> Iterator[FlopCounterMode]:
 
 
 def grouped_convolution_backward(
-    gradient: list[int], x: list[int], weight: list[int], *rest: Any, out_shape: Any, **options: Any
+    gradient: list[int],
+    x: list[int],
+    weight: list[int],
+    *arguments: Any,
+    out_shape: Any,
+    **options: Any,
 ) -> int:
     """Twice the forward pass: the gradients of the input and of the weight."""
     assert [list(shape) for shape in out_shape[:2]] == [list(x), list(weight)]

@@ -107,14 +107,16 @@ def test_the_scores_are_those_of_the_mean_of_the_last_multiples(
             weight, torch.stack([saved.state["model"][name] for saved in states]).mean(0)
         )
     translator = Translator(model.eval(), prepared.vocabulary, config.decode, "fp32")
-    found = evaluate_set(
+    evaluation = evaluate_set(
         translator, EvaluationSet.of(prepared, "dev", config), Worker(tokens_per_micro_batch=8000)
     )
-    assert found is not None
-    assert whole.said("evaluated")[0][:2] == ("dev", found.scores)
+    assert evaluation is not None
+    assert whole.said("evaluated")[0][:2] == ("dev", evaluation.scores)
     last = worked(ToyTrial(replace(config, decode=DECODE), prepared.folder))
     assert (
-        last.said("evaluated")[0][1]["nll"] == last.reports[STEPS]["dev/nll"] != found.scores["nll"]
+        last.said("evaluated")[0][1]["nll"]
+        == last.reports[STEPS]["dev/nll"]
+        != evaluation.scores["nll"]
     )
 
 
@@ -160,11 +162,11 @@ def scored(whole: ToyTrial) -> ToyTrial:
 
 def greedy(trial: ToyTrial) -> dict[int, dict[str, float]]:
     """The greedy scores of each step that has them."""
-    found = {
-        step: {k: v for k, v in of.items() if k.startswith("dev_greedy/")}
-        for step, of in trial.reports.items()
+    by_step = {
+        step: {k: v for k, v in report.items() if k.startswith("dev_greedy/")}
+        for step, report in trial.reports.items()
     }
-    return {step: scores for step, scores in found.items() if scores}
+    return {step: scores for step, scores in by_step.items() if scores}
 
 
 def test_greedy_scores_come_at_their_steps_and_at_the_end_and_change_no_weight(
@@ -182,19 +184,19 @@ def test_greedy_scores_are_those_of_greedy_translations_of_the_first_dev_sentenc
 ) -> None:
     """Of untrained models, the first that writes something for each sentence."""
     decode = replace(DECODE, beam=1)
-    given = list[Any]()
+    scored_texts = list[Any]()
     models = (
         Translator(small_model(270, seed=seed), prepared.vocabulary, decode, "fp32")
         for seed in range(50)
     )
     hypotheses, model = next(
-        (lines, each.model)
-        for each in models
-        if all(lines := each.translate(prepared.sources("dev")[:5]))
+        (lines, translator.model)
+        for translator in models
+        if all(lines := translator.translate(prepared.sources("dev")[:5]))
     )
 
     def noted(*texts: Any) -> Any:
-        given.append(texts)
+        scored_texts.append(texts)
         return {"bleu": 1.0, "chrf": 2.0, "bleu_paper": 3.0}, []
 
     monkeypatch.setattr(evaluation, "SENTENCES", 5)
@@ -203,13 +205,13 @@ def test_greedy_scores_are_those_of_greedy_translations_of_the_first_dev_sentenc
         "dev_greedy/bleu": 1.0,
         "dev_greedy/chrf": 2.0,
     }
-    assert given == [(hypotheses, prepared.references("dev")[:5], "letters", "13a")]
+    assert scored_texts == [(hypotheses, prepared.references("dev")[:5], "letters", "13a")]
 
 
 def test_a_stop_request_of_one_worker_waits_for_greedy_scores(scored: ToyTrial) -> None:
-    told = worked(ToyTrial(scored.config, scored.data, stops_alone=True))
-    assert greedy(told).keys() == {8, STEPS}
-    assert told.said("evaluated") == []
+    stopped = worked(ToyTrial(scored.config, scored.data, stops_alone=True))
+    assert greedy(stopped).keys() == {8, STEPS}
+    assert stopped.said("evaluated") == []
 
 
 def test_the_limit_of_a_micro_batch_follows_the_device_unless_it_is_set() -> None:

@@ -42,12 +42,14 @@ class ToyTrial:
     def again(self, died_after: int = 10**9, **changes: Any) -> "ToyTrial":
         """The next attempt, from the newest checkpoint of this one, which may have died after a
         step."""
-        kept = {step: saved for step, saved in self.checkpoints.items() if step <= died_after}
+        checkpoints = {
+            step: saved for step, saved in self.checkpoints.items() if step <= died_after
+        }
         return ToyTrial(
             self.config,
             self.data,
-            saved=copy.deepcopy(kept[max(kept)]),
-            checkpoints=kept,
+            saved=copy.deepcopy(checkpoints[max(checkpoints)]),
+            checkpoints=checkpoints,
             **changes,
         )
 
@@ -100,5 +102,5 @@ class ToyTrial:
         yield
         dist.destroy_process_group()
 
-    def said(self, kind: str) -> list[Any]:
-        return [content for name, content in self.calls if name == kind]
+    def said(self, event: str) -> list[Any]:
+        return [content for name, content in self.calls if name == event]

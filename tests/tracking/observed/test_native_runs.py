@@ -29,15 +29,15 @@ NOT_EXPORTED = ("note", "before_scaling", "cells", "best_by_seed", "best_accurac
 @pytest.fixture
 def native(runs: Path, request: pytest.FixtureRequest) -> Study:
     """Four rows with four seeds, whose scores have all their digits."""
-    made = other_tasks.make(runs / request.node.name, other_tasks.DIGITS, ROWS, SEEDS)
-    study = replace(made, identity=f"{request.node.name:0<32}")
+    draft = other_tasks.make(runs / request.node.name, other_tasks.DIGITS, ROWS, SEEDS)
+    study = replace(draft, identity=f"{request.node.name:0<32}")
     write_study(study)
     chance = Random(63)
-    for place, trial in enumerate(study.trials):
+    for index, trial in enumerate(study.trials):
         accuracy = 0.9 + 0.02 * (trial.row == "wide") + chance.gauss(0, 0.003)
         scores = {"accuracy": accuracy, "loss": chance.random(), "decode": {}}
-        costs = {"params": 4810 + place, "flops": 1e9 * chance.random(), "seconds": chance.random()}
-        other_tasks.train(study, place, {"test": scores}, **costs)
+        costs = {"params": 4810 + index, "flops": 1e9 * chance.random(), "seconds": chance.random()}
+        other_tasks.train(study, index, {"test": scores}, **costs)
     return study
 
 

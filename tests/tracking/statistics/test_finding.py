@@ -47,7 +47,9 @@ def test_each_case(
 
 def test_no_two_findings_share_a_mark_and_opposite_ones_no_color() -> None:
     assert (
-        len({mark for mark, _ in SAYS.values()}) == len(SAYS) == len({label(kind) for kind in SAYS})
+        len({mark for mark, _ in SAYS.values()})
+        == len(SAYS)
+        == len({label(finding) for finding in SAYS})
     )
     assert COLORS["better"] == COLORS["better by"]
     assert COLORS["worse"] == COLORS["worse within"]

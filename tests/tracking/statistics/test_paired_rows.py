@@ -275,20 +275,20 @@ def test_rows_that_differ_alike_gain_no_degrees_of_freedom() -> None:
 def test_a_noisy_row_keeps_its_own_variance() -> None:
     chance = np.random.default_rng(2)
     values = chance.normal(size=(8, 5)) * np.array([[20.0], *[[1.0]] * 7])
-    found = paired_differences(values)
-    assert found.error[0] == pytest.approx(np.std(values[0], ddof=1) / math.sqrt(5))
-    assert found.df[0] < found.df[1:].max()
+    paired = paired_differences(values)
+    assert paired.error[0] == pytest.approx(np.std(values[0], ddof=1) / math.sqrt(5))
+    assert paired.df[0] < paired.df[1:].max()
 
 
 def test_the_interval_of_a_perplexity_holds_zero_where_that_of_its_logarithm_does() -> None:
     chance = np.random.default_rng(3)
     values = 0.02 * chance.normal(size=(500, 4, 5)) + 0.01
-    found = paired_differences(values)
-    low, high = intervals(found)
-    ends = paired_exponential_intervals(found, 1.5, 0.02, -0.5)
+    paired = paired_differences(values)
+    low, high = intervals(paired)
+    ends = paired_exponential_intervals(paired, 1.5, 0.02, -0.5)
     assert ((ends[0] > 0) == (low > 0)).all()
     assert ((ends[1] < 0) == (high < 0)).all()
-    exact = paired_exponential_intervals(found, 1.5, 0.0, 0.0)
+    exact = paired_exponential_intervals(paired, 1.5, 0.0, 0.0)
     assert exact[1] == pytest.approx(math.exp(1.5) * np.expm1(high)), (
         "a reference without noise scales the interval"
     )

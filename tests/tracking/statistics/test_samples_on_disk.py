@@ -123,7 +123,7 @@ def test_a_difference_with_its_interval_and_p_by_hand() -> None:
     """Differences 1 … 9, mean 5: shifted by it, |-4| and |4| reach 4; with one added to both
     counts, p is 3 / 10."""
     differences = np.arange(1.0, 10.0)
-    found = resampled(differences + 20, np.full(9, 20.0), 4.0, 7)
-    assert found == SampleTest(4.0, 1.2, 8.8, 0.3, 7)
+    sample_test = resampled(differences + 20, np.full(9, 20.0), 4.0, 7)
+    assert sample_test == SampleTest(4.0, 1.2, 8.8, 0.3, 7)
     assert resampled(differences, differences, 0.0, 7) == SampleTest(0.0, 0.0, 0.0, 1.0, 7)
     assert resampled(np.array([1.0, np.nan]), np.zeros(2), 1.0, 7) is None

@@ -43,7 +43,7 @@ def study(tmp_path: Path) -> Study:
 
 def types(frames: StudyFrames) -> dict[str, dict[str, str]]:
     return {
-        name: {column: str(kind) for column, kind in getattr(frames, name).dtypes.items()}
+        name: {column: str(dtype) for column, dtype in getattr(frames, name).dtypes.items()}
         for name in COLUMNS
     }
 

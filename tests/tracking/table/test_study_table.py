@@ -76,8 +76,10 @@ def test_running_interrupted_and_failed_rows_are_marked(study: Study) -> None:
 
 
 def test_a_result_of_another_key_does_not_count(study: Study) -> None:
-    other = study.trials[1]
-    study.trial_folder(study.trials[0]).write_result({"key": other.key, "step": 1, "scores": {}})
+    second_trial = study.trials[1]
+    study.trial_folder(study.trials[0]).write_result(
+        {"key": second_trial.key, "step": 1, "scores": {}}
+    )
     assert table(study)[0].seeds == 0
 
 
@@ -194,18 +196,18 @@ def test_a_row_scored_with_other_settings_has_no_difference_that_they_change(
     base, heads, layers = table(study)
     assert ((heads.deltas["ppl"], heads.deltas["bleu"]), heads.note) == (deltas, note)
     assert (heads.scores["bleu"], base.note, layers.note) == (30.0, "", "")
-    about = replace(study, cells={**study.cells, "a_heads_1": dict(other)})
-    assert by_name(about)["a_heads_1"].note == "", "the row is about these settings"
+    restated = replace(study, cells={**study.cells, "a_heads_1": dict(other)})
+    assert by_name(restated)["a_heads_1"].note == "", "the row is about these settings"
 
 
 def test_a_caption_names_the_settings_and_a_cell_what_is_not_compared(tmp_path: Path) -> None:
-    usual = scored(tmp_path / "usual", ("base", 1, {}), ("a_heads_1", 1, {}))
+    plain_study = scored(tmp_path / "usual", ("base", 1, {}), ("a_heads_1", 1, {}))
     averaged = scored(tmp_path / "averaged", ("base", 1, {"beam": 8, "average_checkpoints": 5}))
-    for text in (written("md", usual), " ".join(shown(usual).split())):
+    for text in (written("md", plain_study), " ".join(shown(plain_study).split())):
         assert "measured on dev, beam 4, α 0.6, last checkpoint; BLEU: sacreBLEU's 13a" in text
         assert "decode" not in text
-    told = "on the dev set (beam 4, α 0.6, last checkpoint) [BLEU nrefs:1]."
-    assert told in paragraph(usual)
+    caption = "on the dev set (beam 4, α 0.6, last checkpoint) [BLEU nrefs:1]."
+    assert caption in paragraph(plain_study)
     assert "on dev, beam 8, α 0.6, mean of the last 5 checkpoints;" in written("md", averaged)
     study = scored(
         tmp_path / "beams",

@@ -86,10 +86,10 @@ def test_pieces_are_those_of_the_whole_text_at_once(tmp_path: Path) -> None:
         sentence_iterator=pairs, model_writer=model, vocab_size=275, minloglevel=2, **OPTIONS
     )
     assert prepared.vocabulary_path.read_bytes() == model.getvalue()
-    whole = Sentences.of(prepared.vocabulary.encode(lines))
+    sentences = Sentences.of(prepared.vocabulary.encode(lines))
     pieces = io.BytesIO()
-    np.save(pieces, whole.pieces)
-    np.save(offsets, whole.offsets)
+    np.save(pieces, sentences.pieces)
+    np.save(offsets, sentences.offsets)
     for side in ("source", "target"):
         assert (prepared.folder / f"train.{side}.npy").read_bytes() == pieces.getvalue()
         assert (prepared.folder / f"train.{side}.offsets.npy").read_bytes() == offsets.getvalue()
@@ -98,10 +98,10 @@ def test_pieces_are_those_of_the_whole_text_at_once(tmp_path: Path) -> None:
         **dict.fromkeys(("dev", "test"), ("npy", "offsets.npy", "txt")),
     }
     files = {
-        f"{name}.{side}.{kind}"
+        f"{name}.{side}.{suffix}"
         for name in kinds
         for side in ("source", "target")
-        for kind in kinds[name]
+        for suffix in kinds[name]
     }
     assert {path.name for path in prepared.folder.iterdir()} == files | {
         "vocabulary.model",
@@ -125,21 +125,21 @@ def test_the_fingerprint_changes_with_everything_declared(tmp_path: Path) -> Non
         replace(SYNTHETIC, vocab_size=999),
         replace(SYNTHETIC, name="multi30k"),
     ]
-    assert len({fingerprint(each) for each in declared}) == len(declared)
+    assert len({fingerprint(variant) for variant in declared}) == len(declared)
 
 
 def test_the_fingerprint_of_files_depends_on_their_content_and_not_on_their_names(
     tmp_path: Path,
 ) -> None:
     places = [tmp_path / name for name in ("copy", "train", "dev", "test")]
-    for place in places:
-        place.mkdir()
+    for folder in places:
+        folder.mkdir()
     changed = [
-        texts(place, 300, **{place.name: (SENTENCES, [*TRANSLATED[:3], "anders"])})
-        for place in places[1:]
+        texts(folder, 300, **{folder.name: (SENTENCES, [*TRANSLATED[:3], "anders"])})
+        for folder in places[1:]
     ]
     assert fingerprint(texts(tmp_path)) == fingerprint(texts(places[0]))
-    assert len({fingerprint(each) for each in (texts(tmp_path), *changed)}) == 4
+    assert len({fingerprint(variant) for variant in (texts(tmp_path), *changed)}) == 4
 
 
 def test_positions_must_hold_every_evaluated_sentence_and_a_tenth_of_the_training_pairs(
@@ -182,15 +182,15 @@ def test_the_longest_sentence_is_named_by_its_file_and_line(tmp_path: Path) -> N
 
 def test_text_that_changes_while_it_is_prepared_is_refused(tmp_path: Path) -> None:
     data = texts(tmp_path)
-    made = tmp_path / "made"
-    made.mkdir()
+    prepared_folder = tmp_path / "made"
+    prepared_folder.mkdir()
 
-    def change(step: str, done: float | None) -> None:
+    def change(step: str, share: float | None) -> None:
         if step == "opening the text":
             texts(tmp_path, dev=(SENTENCES, [*TRANSLATED[:3], "anders"]))
 
     with pytest.raises(FaultyError, match=r"text of data=files changed while it was prepared"):
-        prepare(data, made, change)
+        prepare(data, prepared_folder, change)
 
 
 def numbered(size: int) -> Iterator[SentencePair]:

@@ -50,8 +50,8 @@ def trial(model: Transformer) -> TrialConfig:
 
 @pytest.fixture
 def exported(model: Transformer, trial: TrialConfig, copies: Prepared, tmp_path: Path) -> Path:
-    with new_folder(tmp_path / "exported") as made:
-        export_weights(model, copies.vocabulary_path, trial, made)
+    with new_folder(tmp_path / "exported") as folder:
+        export_weights(model, copies.vocabulary_path, trial, folder)
     return tmp_path / "exported"
 
 
@@ -65,16 +65,18 @@ def edit(path: Path, change: Callable[[Any], object]) -> None:
 def test_an_exported_model_is_the_model(
     model: Transformer, trial: TrialConfig, copies: Prepared, exported: Path
 ) -> None:
-    found = open_exported(exported)
-    about = json.loads((exported / "config.json").read_text("utf-8"))
+    opened = open_exported(exported)
+    config = json.loads((exported / "config.json").read_text("utf-8"))
     assert all(
-        torch.equal(found.model.state_dict()[name], weight)
+        torch.equal(opened.model.state_dict()[name], weight)
         for name, weight in model.state_dict().items()
     )
-    assert found.vocabulary.texts() == copies.vocabulary.texts()
-    assert (found.decode, found.precision) == (trial.decode, trial.train.precision)
-    kept = replace(trial, data=replace(trial.data, mirror=None, train=None, dev=None, test=None))
-    assert about == {"format": 1, "trial": asdict(kept)}
+    assert opened.vocabulary.texts() == copies.vocabulary.texts()
+    assert (opened.decode, opened.precision) == (trial.decode, trial.train.precision)
+    exported_trial = replace(
+        trial, data=replace(trial.data, mirror=None, train=None, dev=None, test=None)
+    )
+    assert config == {"format": 1, "trial": asdict(exported_trial)}
 
 
 def cut(path: Path) -> None:
@@ -107,9 +109,9 @@ DAMAGES: dict[str, tuple[str, Callable[[Path], object], str]] = {
 
 @pytest.mark.parametrize("name", DAMAGES)
 def test_a_damaged_file_is_named(exported: Path, name: str) -> None:
-    file, damage, said = DAMAGES[name]
+    file, damage, message = DAMAGES[name]
     damage(exported / file)
-    with pytest.raises(FaultyError, match=said):
+    with pytest.raises(FaultyError, match=message):
         open_exported(exported)
 
 

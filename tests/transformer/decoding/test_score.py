@@ -43,12 +43,12 @@ def test_bleu_with_another_tokenizer_is_sacrebleu_s_and_signed(tokenizer: str) -
     hypotheses = [*HYPOTHESES, "我爱北京"]
     references = [*REFERENCES, "我爱北京天安门"]
     metric = sacrebleu.BLEU(tokenize=tokenizer)
-    usual = text_scores(hypotheses, references, "zh")[0]
+    default_scores = text_scores(hypotheses, references, "zh")[0]
     scores = text_scores(hypotheses, references, "zh", tokenizer)[0]
     assert scores["bleu"] == metric.corpus_score(hypotheses, [references]).score
-    assert scores["signature"] == str(metric.get_signature()) != usual["signature"]
+    assert scores["signature"] == str(metric.get_signature()) != default_scores["signature"]
     for name in ("chrf", "chrf_signature", "bleu_paper", "bleu_paper_signature"):
-        assert scores[name] == usual[name]
+        assert scores[name] == default_scores[name]
 
 
 def test_the_paper_s_bleu_splits_words_at_hyphens_after_moses_tokenized_them() -> None:
@@ -75,14 +75,14 @@ def test_the_paper_s_bleu_is_cased_unsmoothed_and_signed() -> None:
 def test_a_score_is_computed_from_the_sums_over_sentences() -> None:
     scores, counts = text_scores(HYPOTHESES, REFERENCES, "de")
     length, reference, *grams = (
-        sum(column) for column in zip(*(each["bleu"] for each in counts), strict=True)
+        sum(column) for column in zip(*(count["bleu"] for count in counts), strict=True)
     )
     precision = [math.log(grams[n] / grams[4 + n]) for n in range(4)]
     brevity = min(0.0, 1 - reference / length)
     assert scores["bleu"] == pytest.approx(100 * math.exp(brevity + sum(precision) / 4))
-    totals = [sum(column) for column in zip(*(each["chrf"] for each in counts), strict=True)]
+    totals = [sum(column) for column in zip(*(count["chrf"] for count in counts), strict=True)]
     assert scores["chrf"] == sacrebleu.CHRF()._compute_score_from_stats(totals).score
-    assert [len(each) for each in counts[0].values()] == [10, 10, 18]
+    assert [len(sums) for sums in counts[0].values()] == [10, 10, 18]
 
 
 @pytest.fixture
@@ -135,10 +135,13 @@ def fetched(folder: Path, name: str, pair: str, translators: tuple[str | None, .
     file.parent.mkdir(parents=True)
     for url in dataset.data:
         (raw / dataset._get_tarball_filename(url)).write_text("unpacked")
-    named = ((each, f' translator="{each}"' if each else "") for each in translators)
+    translator_credits = (
+        (translator, f' translator="{translator}"' if translator else "")
+        for translator in translators
+    )
     references = [
-        f'<ref lang="{target}"{credit}><p><seg id="1">As {each} has it.</seg></p></ref>'
-        for each, credit in named
+        f'<ref lang="{target}"{credit}><p><seg id="1">As {author} has it.</seg></p></ref>'
+        for author, credit in translator_credits
     ]
     text = f'<src lang="{source}"><p><seg id="1">A dog.</seg></p></src>{"".join(references)}'
     file.write_text(f'<dataset><doc id="1" origlang="{source}">{text}</doc></dataset>', "utf-8")

@@ -73,12 +73,12 @@ def every_output(
     model: Transformer, sentence: Tensor, longest: int, alpha: float
 ) -> list[Hypothesis]:
     """Every finished output of at most ``longest`` pieces, best first."""
-    found = []
+    outputs = []
     going_on = [piece for piece in range(model.vocab_size) if piece not in (PAD, BOS, EOS)]
     for length in range(longest):
         for pieces in itertools.product(going_on, repeat=length):
-            found.append(Hypothesis(list(pieces), score(model, sentence, (*pieces, EOS), alpha)))
-    return sorted(found, key=lambda h: -h.score)
+            outputs.append(Hypothesis(list(pieces), score(model, sentence, (*pieces, EOS), alpha)))
+    return sorted(outputs, key=lambda h: -h.score)
 
 
 def patient(model: Transformer, sentence: Tensor, decode: DecodeConfig) -> list[Hypothesis]:
@@ -116,9 +116,9 @@ def greedy(model: Transformer, sentence: Tensor, longest: int) -> tuple[list[int
     return list(pieces), False
 
 
-def assert_same(found: list[Hypothesis], expected: list[Hypothesis]) -> None:
-    assert [h.pieces for h in found] == [h.pieces for h in expected]
-    assert [h.score for h in found] == pytest.approx(
+def assert_same(actual: list[Hypothesis], expected: list[Hypothesis]) -> None:
+    assert [h.pieces for h in actual] == [h.pieces for h in expected]
+    assert [h.score for h in actual] == pytest.approx(
         [h.score for h in expected], rel=1e-4, abs=1e-5
     )
 
@@ -134,9 +134,9 @@ def test_a_beam_as_wide_as_the_space_finds_every_output_in_order(
     model = peaked(vocab_size)
     sentence = source(4)
     decode = replace(DECODE, beam=31, alpha=alpha, max_extra=longest - sentence.shape[1])
-    (found,) = beam_search(model, sentence, decode)
+    (hypotheses,) = beam_search(model, sentence, decode)
     expected = every_output(model, sentence, longest, alpha)
-    assert_same(found[: len(expected)], expected)
+    assert_same(hypotheses[: len(expected)], expected)
 
 
 @pytest.mark.parametrize(("beam", "alpha"), [(2, 0.0), (2, 4.0), (4, 0.6), (4, 1.5)])
@@ -156,11 +156,11 @@ def test_a_beam_of_one_is_greedy_for_any_alpha(alpha: float) -> None:
         model = peaked(seed=seed)
         longest = sentence.shape[1] + 6
         pieces, ends = greedy(model, sentence, longest)
-        ((found,),) = beam_search(
+        ((hypothesis,),) = beam_search(
             model, sentence, replace(DECODE, beam=1, alpha=alpha, max_extra=6)
         )
         expected = score(model, sentence, (*pieces, EOS) if ends else tuple(pieces), alpha)
-        assert_same([found], [Hypothesis(pieces, expected)])
+        assert_same([hypothesis], [Hypothesis(pieces, expected)])
         ended += ends
     assert 5 <= ended <= 15
 
@@ -183,11 +183,11 @@ def test_without_an_end_each_sentence_has_the_best_outputs_of_its_own_longest_le
 ) -> None:
     model = never_ending()
     decode = replace(DECODE, max_extra=max_extra)
-    for sentence, found in zip(
+    for sentence, hypotheses in zip(
         SENTENCES, beam_search(model, padded(*SENTENCES), decode), strict=True
     ):
-        assert {len(h.pieces) for h in found} == {sentence.shape[1] + max_extra}
-        assert_same(found, patient(model, sentence, decode))
+        assert {len(h.pieces) for h in hypotheses} == {sentence.shape[1] + max_extra}
+        assert_same(hypotheses, patient(model, sentence, decode))
 
 
 @pytest.mark.parametrize(("positions", "longest"), [("sinusoids", 53), ("learned", 6)])
@@ -195,8 +195,8 @@ def test_learned_positions_limit_the_output_and_sinusoids_go_on(
     positions: str, longest: int
 ) -> None:
     model = never_ending(max_positions=6, positions=positions)
-    (found,) = beam_search(model, source(5, 4, 6), replace(DECODE, max_extra=50))
-    assert {len(h.pieces) for h in found} == {longest}
+    (hypotheses,) = beam_search(model, source(5, 4, 6), replace(DECODE, max_extra=50))
+    assert {len(h.pieces) for h in hypotheses} == {longest}
 
 
 @pytest.mark.parametrize(
@@ -206,10 +206,10 @@ def test_learned_positions_limit_the_output_and_sinusoids_go_on(
 def test_the_shortest_sentences_are_searched_like_any_other(sentence: Tensor, beam: int) -> None:
     decode = replace(DECODE, beam=beam, alpha=0.0, max_extra=3)
     expected = patient(peaked(12), sentence, decode)
-    (found,) = beam_search(peaked(12), sentence, decode)
-    assert_same(found[:1], expected[:1])
+    (hypotheses,) = beam_search(peaked(12), sentence, decode)
+    assert_same(hypotheses[:1], expected[:1])
     together = beam_search(peaked(12), padded(SENTENCES[4], sentence), decode)
-    assert_same(together[1], found)
+    assert_same(together[1], hypotheses)
 
 
 @pytest.mark.parametrize(("beam", "n_best"), [(1, None), (4, None), (4, 1)])

@@ -28,8 +28,8 @@ T = 7
 D = MODEL.d_model
 
 
-def assert_close(found: Tensor, expected: Tensor) -> None:
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+def assert_close(actual: Tensor, expected: Tensor) -> None:
+    torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5)
 
 
 def randomized(ours: Any, theirs: Any) -> None:
@@ -43,11 +43,11 @@ def randomized(ours: Any, theirs: Any) -> None:
     if isinstance(ours, DecoderLayer):
         copy_attention(ours.cross, theirs.multihead_attn)
         norms.insert(1, ours.cross_residual.norm)
-    for mine, other in [
+    for mine, reference in [
         *parts,
         *((norm, getattr(theirs, f"norm{i + 1}")) for i, norm in enumerate(norms)),
     ]:
-        other.load_state_dict(mine.state_dict())
+        reference.load_state_dict(mine.state_dict())
 
 
 @torch.no_grad()
@@ -67,9 +67,11 @@ def padding(length: int) -> Tensor:
 
 def layers(ours: type, theirs: type) -> tuple[Any, Any]:
     mine = ours(MODEL)
-    other = theirs(D, MODEL.n_heads, MODEL.d_ff, dropout=0.0, activation="relu", batch_first=True)
-    randomized(mine, other)
-    return mine, other
+    reference = theirs(
+        D, MODEL.n_heads, MODEL.d_ff, dropout=0.0, activation="relu", batch_first=True
+    )
+    randomized(mine, reference)
+    return mine, reference
 
 
 @pytest.mark.parametrize("padded", [False, True])
@@ -108,8 +110,8 @@ def test_attention_with_unequal_key_and_value_widths_equals_the_formula_head_by_
         v = slice(7 * h, 7 * h + 7)
         weights = torch.softmax(query[..., k] @ key[..., k].transpose(1, 2) / 4**0.5, -1)
         heads.append(weights @ value[..., v])
-    found, _ = attention(x, None)
-    assert_close(found, torch.cat(heads, -1) @ attention.output.weight.T)
+    output, _ = attention(x, None)
+    assert_close(output, torch.cat(heads, -1) @ attention.output.weight.T)
 
 
 def attended(
@@ -145,21 +147,21 @@ def test_fused_attention_equals_the_explicit_one(
         "padding": (padding_mask(padding(T)),) * 2,
     }
     of_fused, of_explicit = masks.get(masked, (None, None))
-    found = attended(attention_module._fused, of_fused, d_k, d_v, precision, AttentionScore(scale))
+    fused = attended(attention_module._fused, of_fused, d_k, d_v, precision, AttentionScore(scale))
     expected = attended(
         attention_module._explicit, of_explicit, d_k, d_v, precision, AttentionScore(scale)
     )
-    assert len(found) == 4
-    for mine, other in zip(found, expected, strict=True):
-        assert (mine - other).norm() <= tolerance * other.norm()
+    assert len(fused) == 4
+    for mine, explicit in zip(fused, expected, strict=True):
+        assert (mine - explicit).norm() <= tolerance * explicit.norm()
 
 
 def test_fused_attention_drops_out_weights() -> None:
     query = torch.ones(1, 1, 1, 2)
     key = torch.ones(1, 1, 1000, 2)
-    found = attention_module._fused(query, KeyValue(key, key), None, 0.5, AttentionScore(1.0))
-    assert 0.85 < found[0, 0, 0, 0].item() < 1.15
-    assert found[0, 0, 0, 0].item() != 1
+    output = attention_module._fused(query, KeyValue(key, key), None, 0.5, AttentionScore(1.0))
+    assert 0.85 < output[0, 0, 0, 0].item() < 1.15
+    assert output[0, 0, 0, 0].item() != 1
 
 
 @pytest.mark.parametrize("length", [1, ONE_VECTOR - 1, ONE_VECTOR])
@@ -169,12 +171,12 @@ def test_values_and_gradients_are_torchs(length: int, dtype: torch.dtype) -> Non
     drawn = (torch.randn(5, 3, 7, length) * 20).to(dtype)
     drawn[..., 1:].masked_fill_(torch.rand(5, 3, 7, length - 1) < 0.3, -math.inf)
     ours, theirs = (drawn.clone().requires_grad_() for _ in range(2))
-    found = softmax(ours)
+    output = softmax(ours)
     expected = torch.softmax(theirs, -1, dtype=torch.float32)
-    assert found.dtype == torch.float32
-    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-7)
-    weights = torch.randn_like(found)
-    (found * weights).sum().backward()
+    assert output.dtype == torch.float32
+    torch.testing.assert_close(output, expected, rtol=1e-6, atol=1e-7)
+    weights = torch.randn_like(output)
+    (output * weights).sum().backward()
     (expected * weights).sum().backward()
     assert ours.grad is not None
     assert ours.grad.dtype == dtype

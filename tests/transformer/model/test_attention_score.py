@@ -63,10 +63,10 @@ def test_additive_logits_and_gradients_are_those_of_the_formula_in_slices_of_any
     torch.testing.assert_close(logits, written_out(*theirs), rtol=0, atol=1e-12)
     (logits * weights).sum().backward()
     (written_out(*theirs) * weights).sum().backward()
-    for mine, other in zip(ours, theirs, strict=True):
+    for mine, reference in zip(ours, theirs, strict=True):
         assert mine.grad is not None
         # keys and vectors add up their slices in float32 at least
-        torch.testing.assert_close(mine.grad, other.grad, rtol=0, atol=1e-12)
+        torch.testing.assert_close(mine.grad, reference.grad, rtol=0, atol=1e-12)
     assert max(sizes) <= limit
     assert sum(sizes) == 2 * B * H * T * S * K * 8
 
@@ -110,30 +110,30 @@ def test_the_reported_spread_and_entropy_are_means_over_the_real_queries_of_a_pl
     spreads = defaultdict[str, list[float]](list)
     entropies = defaultdict[str, list[float]](list)
 
-    def note(place: str, real: list[int], logits: Tensor, weights: Tensor) -> None:
+    def note(side: str, real: list[int], logits: Tensor, weights: Tensor) -> None:
         """The queries of the sentences, without padding, head by head."""
         for sentence, length in enumerate(real):
             for row in logits[sentence, :, :length].flatten(0, 1):
-                spreads[place].append(float(np.std(row[row > -math.inf].numpy())))
+                spreads[side].append(float(np.std(row[row > -math.inf].numpy())))
             for row in weights[sentence, :, :length].flatten(0, 1):
                 likely = row[row > 0].double()
-                entropies[place].append(float(-(likely * likely.log()).sum()))
+                entropies[side].append(float(-(likely * likely.log()).sum()))
 
     batch = collate(pairs, np.arange(SENTENCES))
     lengths = [(side != PAD).sum(1).tolist() for side in (batch.source, batch.target)]
     for name, attention in model.named_modules():
         if isinstance(attention, SelfAttention | CrossAttention):
-            place = "cross" if name.endswith("cross") else name.partition(".")[0]
-            real = lengths[0] if place == "encoder" else lengths[1]
-            attention.observer = partial(note, place, real)
+            attention_side = "cross" if name.endswith("cross") else name.partition(".")[0]
+            real = lengths[0] if attention_side == "encoder" else lengths[1]
+            attention.observer = partial(note, attention_side, real)
     with torch.no_grad():
         model(batch.source, batch.shifted)
     expected = dict[str, Any]()
-    for place in ("encoder", "decoder", "cross"):
-        mean_spread = np.mean(spreads[place])
-        mean_entropy = np.mean(entropies[place])
-        expected[f"attention/{place}_logit_sd"] = pytest.approx(mean_spread, rel=1e-4)
-        expected[f"attention/{place}_entropy"] = pytest.approx(mean_entropy, rel=1e-4)
+    for attention_side in ("encoder", "decoder", "cross"):
+        mean_spread = np.mean(spreads[attention_side])
+        mean_entropy = np.mean(entropies[attention_side])
+        expected[f"attention/{attention_side}_logit_sd"] = pytest.approx(mean_spread, rel=1e-4)
+        expected[f"attention/{attention_side}_entropy"] = pytest.approx(mean_entropy, rel=1e-4)
     assert attention_metrics(model, pairs, "fp32", Worker()) == expected
     assert attention_metrics(model, pairs, "fp32", Worker(rank=1, world=2)) == {}
     assert all(attention.observer is None for attention in model.attentions())

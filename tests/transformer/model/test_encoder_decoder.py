@@ -52,9 +52,9 @@ def test_a_model_with_sinusoids_reads_and_writes_beyond_its_table(changes: dict[
     assert short.source_positions.table is table, "CUDA graphs read it"
     cache = short.start(source)
     expected = long.logits(long(source, target))
-    for place in range(50):
-        found = short.step(target[:, place : place + 1], cache)[:, 0]
-        torch.testing.assert_close(found, expected[:, place], rtol=1e-4, atol=1e-4)
+    for position in range(50):
+        logits = short.step(target[:, position : position + 1], cache)[:, 0]
+        torch.testing.assert_close(logits, expected[:, position], rtol=1e-4, atol=1e-4)
 
 
 def test_sinusoids_beyond_the_table_follow_the_model_to_its_precision() -> None:
@@ -102,17 +102,17 @@ def padded(rows: list[Tensor]) -> Tensor:
 def dropouts(training: bool = True, **changes: Any) -> list[tuple[float, tuple[int, ...]]]:
     """The probability and the shape of every active dropout, in the order of the forward pass."""
     model = small_model(**changes).train(training)
-    seen = list[tuple[float, tuple[int, ...]]]()
+    drops = list[tuple[float, tuple[int, ...]]]()
     apply: Any = _CpuDropout.apply
 
     def noted(x: Tensor, p: float) -> Tensor:
-        seen.append((p, tuple(x.shape)))
+        drops.append((p, tuple(x.shape)))
         dropped: Tensor = apply(x, p)
         return dropped
 
     with patch.object(_CpuDropout, "apply", noted):
         model(pieces(3, 5), pieces(3, 7))
-    return seen
+    return drops
 
 
 @pytest.mark.parametrize("changes", VARIANTS, ids=str)
@@ -120,13 +120,13 @@ def test_no_position_sees_a_later_one(changes: dict[str, Any]) -> None:
     model = small_model(**changes)
     source = pieces(3, 6)
     target = pieces(3, 8, seed=1)
-    before = model(source, target)
+    old_logits = model(source, target)
     for first in range(8):
         changed = target.clone()
         changed[:, first:] = (target[:, first:] - 4 + 7) % 26 + 4
         after = model(source, changed)
-        torch.testing.assert_close(after[:, :first], before[:, :first], rtol=0, atol=1e-6)
-        assert (after[:, first:] - before[:, first:]).abs().amax(-1).min() > 1e-4
+        torch.testing.assert_close(after[:, :first], old_logits[:, :first], rtol=0, atol=1e-6)
+        assert (after[:, first:] - old_logits[:, first:]).abs().amax(-1).min() > 1e-4
 
 
 @pytest.mark.parametrize("changes", VARIANTS, ids=str)
@@ -142,12 +142,12 @@ def test_padding_changes_nothing(changes: dict[str, Any]) -> None:
 
 def test_embeddings_are_multiplied_by_the_root_of_the_width_before_positions_are_added() -> None:
     model = small_model()
-    seen = list[Tensor]()
-    model.encoder[0].register_forward_pre_hook(lambda _, args: seen.append(args[0]))
+    inputs = list[Tensor]()
+    model.encoder[0].register_forward_pre_hook(lambda _, args: inputs.append(args[0]))
     source = pieces(2, 5)
     model(source, source)
     expected = model.embedding[source] * 4.0 + model.source_positions(0, 5)
-    torch.testing.assert_close(seen[0], expected)
+    torch.testing.assert_close(inputs[0], expected)
 
 
 N = SMALL.n_layers
@@ -160,11 +160,11 @@ PLACES: list[tuple[dict[str, Any], list[Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("changes", "places"), PLACES, ids=lambda each: str(each)[:30])
+@pytest.mark.parametrize(("changes", "places"), PLACES, ids=lambda value: str(value)[:30])
 def test_each_dropout_is_at_its_places_in_training_alone(
     changes: dict[str, Any], places: list[tuple[int, ...]]
 ) -> None:
-    assert dropouts(**changes) == [(0.5, place) for place in places]
+    assert dropouts(**changes) == [(0.5, shape) for shape in places]
     assert dropouts(training=False, **changes) == []
 
 
@@ -212,8 +212,8 @@ def all_logits(model: Transformer) -> Tensor:
 
 def after_three_steps(model: Transformer) -> Cache:
     cache = model.start(SOURCES)
-    for place in range(3):
-        model.step(OUTPUTS[:, :, place], cache)
+    for position in range(3):
+        model.step(OUTPUTS[:, :, position], cache)
     return cache
 
 
@@ -222,10 +222,10 @@ def test_cached_decoding_gives_the_logits_of_the_full_forward_pass(changes: dict
     model = small_model(**changes)
     full = all_logits(model)
     cache = model.start(SOURCES)
-    for place in range(10):
-        assert cache.length == place
+    for position in range(10):
+        assert cache.length == position
         torch.testing.assert_close(
-            model.step(OUTPUTS[:, :, place], cache), full[:, :, place], rtol=1e-5, atol=1e-5
+            model.step(OUTPUTS[:, :, position], cache), full[:, :, position], rtol=1e-5, atol=1e-5
         )
 
 
@@ -234,6 +234,6 @@ def test_a_cache_of_selected_sentences_continues_with_any_of_their_outputs() -> 
     full = all_logits(model)
     cache = after_three_steps(model)
     cache.select(torch.tensor([2, 0]), torch.tensor([5, 4, 0, 0]))
-    found = model.step(torch.stack([OUTPUTS[2, [1, 0], 3], OUTPUTS[0, [0, 0], 3]]), cache)
+    logits = model.step(torch.stack([OUTPUTS[2, [1, 0], 3], OUTPUTS[0, [0, 0], 3]]), cache)
     expected = torch.stack([full[2, [1, 0], 3], full[0, [0, 0], 3]])
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(logits, expected, rtol=1e-5, atol=1e-5)

@@ -85,12 +85,12 @@ def test_chunks_equal_masked_full_attention_forward_and_gradients(
     pad = torch.arange(length) >= torch.tensor([45, 30, 1])[:, None]
     inputs = [torch.randn(3, length, 16).requires_grad_()]
     inputs.append(inputs[0].detach().clone().requires_grad_())
-    found, memory = attention(inputs[0], None if causal else padding_mask(pad))
+    chunked, memory = attention(inputs[0], None if causal else padding_mask(pad))
     expected = masked_in_full(attention, inputs[1], pad & torch.tensor(not causal), causal)
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(chunked, expected, rtol=1e-5, atol=1e-5)
     assert memory.key_BHSK.shape[2] == length
     gradients: list[list[Tensor]] = []
-    for output, x in ((found, inputs[0]), (expected, inputs[1])):
+    for output, x in ((chunked, inputs[0]), (expected, inputs[1])):
         attention.zero_grad()
         (output * torch.linspace(-1, 1, output.numel()).view_as(output)).sum().backward()
         weights = [
@@ -98,8 +98,8 @@ def test_chunks_equal_masked_full_attention_forward_and_gradients(
         ]
         assert x.grad is not None
         gradients.append([x.grad, *weights])
-    for mine, other in zip(*gradients, strict=True):
-        assert (mine - other).norm() <= 1e-5 * other.norm()
+    for mine, theirs in zip(*gradients, strict=True):
+        assert (mine - theirs).norm() <= 1e-5 * theirs.norm()
 
 
 @pytest.mark.parametrize("window", [1, 3, 7])
@@ -182,12 +182,12 @@ def test_batches_count_the_cells_of_each_sentence() -> None:
     batches = TrainingBatches(pairs, 900, 40, seed=1, radius=2)
     (first, *_) = batches.micro_batches(1, 0, 1, 25_000)
     numbers = batches.indices(1)
-    for causal, side, counted in (
+    for causal, side, n_cells in (
         (False, pairs.source, first.lengths.source_windows),
         (True, pairs.target, first.lengths.target_windows),
     ):
         cells = Window(2, causal).cells
-        assert counted == sum(cells(int(length)) for length in side.lengths[numbers])
+        assert n_cells == sum(cells(int(length)) for length in side.lengths[numbers])
     assert collate(pairs, np.arange(3)).lengths.source_windows == 0
 
 

@@ -30,7 +30,7 @@ def test_no_other_buckets_of_neighbors_have_fewer_cells(most: int) -> None:
         return [Shape(*map(max, zip(*run, strict=True))) for run in runs for _ in run]
 
     possible = [shared(cuts) for cuts in combinations(range(1, len(shapes)), most - 1)]
-    best = min(possible, key=lambda each: sum(shape.cells for shape in each))
+    best = min(possible, key=lambda buckets: sum(shape.cells for shape in buckets))
     assert buckets(shapes, most) == sorted(set(best), key=best.index)
 
 
@@ -61,11 +61,14 @@ def test_padding_up_changes_neither_loss_nor_gradient(
     sentences, source, target = batch.shape
     losses = []
     moments = []
-    for each in (batch, pad_up(batch, Shape(sentences + rows, source + columns, target + columns))):
+    for variant in (
+        batch,
+        pad_up(batch, Shape(sentences + rows, source + columns, target + columns)),
+    ):
         state = start(trial, 30, torch.device("cpu"))
         losses.append(
             train_step(
-                state, [each], trial, Worker(), make_forward_backward(state.model, trial)
+                state, [variant], trial, Worker(), make_forward_backward(state.model, trial)
             ).loss.item()
         )
         moments.append(

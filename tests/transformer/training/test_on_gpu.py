@@ -55,11 +55,11 @@ def trained(
     state = start(trial, 30, device)
     state.model.train()
     run = make_forward_backward(state.model, trial, shapes if replayed else [])
-    made: list[Batch] = [into_bucket(share(source, step), shapes).to(device) for step in STEPS]
+    bucketed: list[Batch] = [into_bucket(share(source, step), shapes).to(device) for step in STEPS]
     worker = Worker(device=device)
     return state, [
         train_step(state, list(two), trial, worker, run)
-        for two in zip(made, made[::-1], strict=True)
+        for two in zip(bucketed, bucketed[::-1], strict=True)
     ]
 
 
@@ -80,23 +80,23 @@ def no_waiting() -> Iterator[None]:
 @pytest.mark.parametrize("changes", [{}, {"attention_bias": True}, *VARIANTS], ids=str)
 def test_a_gpu_takes_the_steps_of_a_cpu(replayed: bool, changes: dict[str, Any]) -> None:
     trial = small_trial(model=replace(SMALL, d_k=8, d_v=16, **changes), warmup_steps=100)
-    (expected, steps), (found, found_steps) = trained(trial, CPU), trained(trial, GPU, replayed)
-    for mine, other in zip(found_steps, steps, strict=True):
-        assert mine.loss.item() == pytest.approx(other.loss.item(), rel=1e-3)
-        assert mine.gradient_norm.item() == pytest.approx(other.gradient_norm.item(), rel=1e-3)
-    assert (weights(found) - weights(expected)).norm() < 1e-3 * weights(expected).norm()
+    (expected, steps), (gpu_state, found_steps) = trained(trial, CPU), trained(trial, GPU, replayed)
+    for mine, cpu_step in zip(found_steps, steps, strict=True):
+        assert mine.loss.item() == pytest.approx(cpu_step.loss.item(), rel=1e-3)
+        assert mine.gradient_norm.item() == pytest.approx(cpu_step.gradient_norm.item(), rel=1e-3)
+    assert (weights(gpu_state) - weights(expected)).norm() < 1e-3 * weights(expected).norm()
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_a_replayed_step_equals_the_eager_one_dropout_included(precision: str) -> None:
     trial = small_trial(model=DROPPED_OUT, precision=precision, warmup_steps=100)
-    (expected, steps), (found, found_steps) = (
+    (expected, steps), (replayed_state, found_steps) = (
         trained(trial, GPU),
         trained(trial, GPU, replayed=True),
     )
-    for mine, other in zip(found_steps, steps, strict=True):
-        assert mine.loss.item() == pytest.approx(other.loss.item(), rel=1e-3)
-    assert (weights(found) - weights(expected)).norm() < 1e-3 * weights(expected).norm()
+    for mine, eager_step in zip(found_steps, steps, strict=True):
+        assert mine.loss.item() == pytest.approx(eager_step.loss.item(), rel=1e-3)
+    assert (weights(replayed_state) - weights(expected)).norm() < 1e-3 * weights(expected).norm()
 
 
 def test_joined_blocks_take_the_steps_of_single_ones() -> None:
@@ -112,19 +112,19 @@ def test_joined_blocks_take_the_steps_of_single_ones() -> None:
         blocks, trial, 30, Worker(device=GPU, tokens_per_micro_batch=limit)
     )
     assert joined.joins_blocks
-    found: list[torch.Tensor] = []
+    final_weights: list[torch.Tensor] = []
     for batches in (blocks, joined):
         state = start(trial, 30, GPU)
         run = make_forward_backward(state.model, trial, shapes)
         for step in STEPS:
-            given = [
+            step_batches = [
                 into_bucket(batch, shapes).to(GPU)
                 for batch in batches.micro_batches(step, 0, 1, limit)
             ]
-            assert len(given) == (1 if batches is joined else len(blocks.blocks(step)))
-            train_step(state, given, trial, Worker(device=GPU), run)
-        found.append(weights(state))
-    assert (found[0] - found[1]).norm() < 1e-3 * found[0].norm()
+            assert len(step_batches) == (1 if batches is joined else len(blocks.blocks(step)))
+            train_step(state, step_batches, trial, Worker(device=GPU), run)
+        final_weights.append(weights(state))
+    assert (final_weights[0] - final_weights[1]).norm() < 1e-3 * final_weights[0].norm()
 
 
 def test_attention_is_torchs_own_within_a_trial_alone() -> None:
@@ -141,10 +141,10 @@ def test_small_gradients_pass_through_recurrence_in_bfloat16() -> None:
     x = torch.randn(4, 9, SMALL.d_model)
     (on_cpu(x, None).square().sum() / 25_000).backward()
     with autocast("bf16", GPU):
-        found = on_gpu(x.to(GPU), None)
-        loss = found.square().sum() / 25_000
+        output = on_gpu(x.to(GPU), None)
+        loss = output.square().sum() / 25_000
     loss.backward()
-    assert found.dtype == torch.float32
+    assert output.dtype == torch.float32
     for weight, expected in zip(on_gpu.parameters(), on_cpu.parameters(), strict=True):
         assert weight.grad is not None
         assert expected.grad is not None
