@@ -57,11 +57,11 @@ def calibrate(shapes: dict[str, tuple[int, int, int]] = SHAPES) -> list[dict[str
 
 def best_rates(calibration: list[dict[str, Any]]) -> dict[str, float]:
     """FLOP/s of the fastest matmul of each arithmetic, the reference for mfu."""
-    return {
-        arithmetic: max(line["gflops"] for line in calibration if line["arithmetic"] == arithmetic)
-        * 1e9
-        for arithmetic in Arithmetic
-    }
+    rates: dict[str, float] = {}
+    for arithmetic in Arithmetic:
+        gflops = [line["gflops"] for line in calibration if line["arithmetic"] == arithmetic]
+        rates[arithmetic] = max(gflops) * 1e9
+    return rates
 
 
 def _calibrated(name: str, shape: tuple[int, int, int], arithmetic: Arithmetic) -> dict[str, Any]:

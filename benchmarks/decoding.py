@@ -136,7 +136,8 @@ def one_length(trial: TrialConfig, vocab_size: int, sentences: int, length: int)
     torch.manual_seed(SEED)
     model = Transformer(trial.model, vocab_size).eval()
     norm = model.decoder[-1].get_submodule("feed_forward_residual.norm")
-    norm.get_parameter("weight")[0], norm.get_parameter("bias")[0] = 0.0, 10.0
+    norm.get_parameter("weight")[0] = 0.0
+    norm.get_parameter("bias")[0] = 10.0
     model.embedding[:, 0] = 0.0
     model.embedding[EOS, 0] = -1000.0
     source = torch.randint(EOS + 1, vocab_size, (sentences, length), generator=random)
@@ -226,8 +227,8 @@ def _check(workload: Workload, decoders: Sequence[Decoder], same: Sequence[int])
         raise RefusedError(problems)
 
 
-def _same(some: Outputs, reference: Outputs) -> int:
-    return sum(a == b for a, b in zip(some, reference, strict=True))
+def _same(outputs: Outputs, reference: Outputs) -> int:
+    return sum(a == b for a, b in zip(outputs, reference, strict=True))
 
 
 def sheets(lines: Sequence[dict[str, Any]]) -> Iterator[Sheet]:

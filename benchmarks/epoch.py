@@ -313,10 +313,8 @@ def measure_epoch(
 
 def matmul_rates(calibration: Sequence[dict[str, Any]]) -> dict[str, float]:
     """FLOP/s of the fastest matmul of each precision; float32 in whichever library is faster."""
-    return {
-        precision: max(
-            line["gflops"] for line in calibration if line["arithmetic"].startswith(precision)
-        )
-        * 1e9
-        for precision in PRECISIONS
-    }
+    rates: dict[str, float] = {}
+    for precision in PRECISIONS:
+        lines = [line for line in calibration if line["arithmetic"].startswith(precision)]
+        rates[precision] = max(line["gflops"] for line in lines) * 1e9
+    return rates

@@ -18,7 +18,8 @@ RESIDENT = {"half": 1.2e9}
 GROWTH = 0.05
 PADDING = 0.06
 LOSS_STEPS = 40
-FEW, MANY = 100, 200
+FEW = 100
+MANY = 200
 """Numbers of block shapes after which memory is read."""
 
 

@@ -201,7 +201,9 @@ def workload(size: Size, device: torch.device, joins: bool) -> Workload:
             epoch, trial, size.vocab_size, Worker(device=device, tokens_per_micro_batch=limit)
         )
     steps = [epoch.micro_batches(step, 0, 1, limit) for step in range(1, IN_TURN + 1)]
-    padded = [[into_bucket(batch, shapes) for batch in micro_batches] for micro_batches in steps]
+    padded = []
+    for micro_batches in steps:
+        padded.append([into_bucket(batch, shapes) for batch in micro_batches])
     return Workload(size, trial, shapes, padded, epoch.joins_blocks)
 
 
@@ -215,7 +217,9 @@ def measure(work: Workload, way: Way, device: torch.device) -> Measured:
         state.model.compile(dynamic=True)  # with static shapes, up to 32 would have to be compiled
     recording = way in (Way.GRAPHED, Way.CUDNN, Way.BY_BLOCK)
     run = make_forward_backward(state.model, work.trial, work.shapes if recording else [])
-    on_device = [[batch.to(device) for batch in micro_batches] for micro_batches in work.steps]
+    on_device = []
+    for micro_batches in work.steps:
+        on_device.append([batch.to(device) for batch in micro_batches])
     steps = cycle(on_device)
     worker = Worker(device=device)
     with attention(way, device):

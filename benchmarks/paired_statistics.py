@@ -279,7 +279,7 @@ def _shares_sheet(shares: Sequence[PairedShares]) -> Sheet:
     lines = [
         (
             *(share.case, str(share.rows), str(share.seeds), f"{share.alike:g}"),
-            *(f"{value:.1f}" for value in (share.error, share.coverage, share.power)),
+            *(f"{share.error:.1f}", f"{share.coverage:.1f}", f"{share.power:.1f}"),
             MET if share.kept else MISSED,
         )
         for share in shares
@@ -298,10 +298,8 @@ def _trained_sheet(trained: Sequence[TrainedPower]) -> Sheet:
     lines = [
         (
             *(f"{power.luck:g}", f"{power.seeds} + {power.base_seeds}"),
-            *(
-                f"{value:.1f}"
-                for value in (power.usual, power.paired, power.usual_error, power.paired_error)
-            ),
+            *(f"{power.usual:.1f}", f"{power.paired:.1f}"),
+            *(f"{power.usual_error:.1f}", f"{power.paired_error:.1f}"),
         )
         for power in trained
     ]

@@ -95,13 +95,10 @@ def _counts(line: Line, ours: int) -> tuple[str, str, str]:
 
 
 def _training(lines: list[Line]) -> list[Sheet]:
-    ours, peers = (
-        [line for line in lines if (line["program"] == OURS) is chosen] for chosen in (True, False)
-    )
-    default, switched = (
-        [line for line in peers if (line["arithmetic"] == Arithmetic.FP32) is chosen]
-        for chosen in (True, False)
-    )
+    ours = [line for line in lines if line["program"] == OURS]
+    peers = [line for line in lines if line["program"] != OURS]
+    default = [line for line in peers if line["arithmetic"] == Arithmetic.FP32]
+    switched = [line for line in peers if line["arithmetic"] != Arithmetic.FP32]
     note = "Real target pieces per CPU second on one thread: median and range of the rounds."
     mfu = (
         "Utilization: model FLOPs (computed, no padding) per second divided by the fastest "

@@ -275,8 +275,9 @@ def shares_sheet(all_shares: Sequence[Shares]) -> Sheet:
             case_shares.case,
             f"{case_shares.seeds} + {case_shares.base_seeds}",
             *(
-                f"{value:.1f}"
-                for value in (case_shares.error, case_shares.coverage, case_shares.against)
+                f"{case_shares.error:.1f}",
+                f"{case_shares.coverage:.1f}",
+                f"{case_shares.against:.1f}",
             ),
             "" if case_shares.power is None else f"{case_shares.power:.1f}",
             ("" if case_shares.rows < ROWS else MET) if case_shares.kept else MISSED,

@@ -96,14 +96,10 @@ _TIME_NOTE = (
 
 def _exponents(title: str, costs: Costs, note: str) -> Sheet:
     """One row per layer type, one column per size that it depends on."""
-    rows = [
-        (
-            layer_type.name,
-            layer_type.complexity,
-            *(_fitted(layer_type, name, costs) for name in GRIDS),
-        )
-        for layer_type in LAYER_TYPES
-    ]
+    rows = []
+    for layer_type in LAYER_TYPES:
+        exponents = [_fitted(layer_type, name, costs) for name in GRIDS]
+        rows.append((layer_type.name, layer_type.complexity, *exponents))
     return Sheet(title, note, ("layer", "published", *GRIDS), rows, words=2)
 
 
@@ -118,18 +114,19 @@ def _fitted(layer_type: LayerType, name: str, costs: Costs) -> str:
 
 def _steps() -> Sheet:
     """Products that wait for one another, and paths, at three lengths each."""
-    rows = [
-        (
-            layer_type.name,
-            layer_type.sequential,
-            ", ".join(str(sequential_steps(layer_type, Size(n=n, d=16))) for n in STEP_LENGTHS),
-            layer_type.path,
-            ", ".join(
-                str(path_length(layer_type, PATH_SIZE.with_value("n", n))) for n in PATH_LENGTHS
-            ),
+    rows = []
+    for layer_type in LAYER_TYPES:
+        steps = [str(sequential_steps(layer_type, Size(n=n, d=16))) for n in STEP_LENGTHS]
+        paths = [str(path_length(layer_type, PATH_SIZE.with_value("n", n))) for n in PATH_LENGTHS]
+        rows.append(
+            (
+                layer_type.name,
+                layer_type.sequential,
+                ", ".join(steps),
+                layer_type.path,
+                ", ".join(paths),
+            )
         )
-        for layer_type in LAYER_TYPES
-    ]
     columns = (
         "layer",
         "published steps",

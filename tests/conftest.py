@@ -59,9 +59,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     ]
     config.hook.pytest_deselected(items=without)
     items[:] = [item for item in items if item not in without]
-    ray, slow = (
-        {item.path for item in items if item.get_closest_marker(name)} for name in ("ray", "slow")
-    )
+    ray = {item.path for item in items if item.get_closest_marker("ray")}
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: (item.path not in ray, item.path not in slow))
 
 

@@ -73,11 +73,9 @@ def table(recoveries: Mapping[str, Sequence[Recovery]]) -> str:
     lines = [
         ["fault", *(f"{name}: struck | median | worst" for name in recoveries)],
         ["---", *("---: | ---: | ---:" for _ in recoveries)],
-        *(
-            [fault_kind, *(_cells(group, fault_kind) for group in recoveries.values())]
-            for fault_kind in _kinds(recoveries.values())
-        ),
     ]
+    for fault_kind in _kinds(recoveries.values()):
+        lines.append([fault_kind, *(_cells(group, fault_kind) for group in recoveries.values())])
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 

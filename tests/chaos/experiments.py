@@ -93,23 +93,24 @@ def drawn(seed: int, faults: int) -> dict[str, list[Strike]]:
     """The strikes on each of the two studies, which share ``faults``."""
     random = Random(seed)
     share = {ONE_WORKER.name: faults - faults // 2, TWO_WORKERS.name: faults // 2}
-    return {
-        experiment.name: [_draw(random, experiment, n + 1) for n in range(share[experiment.name])]
-        for experiment in EXPERIMENTS
-    }
+    strikes = {}
+    for experiment in EXPERIMENTS:
+        numbers = range(1, share[experiment.name] + 1)
+        strikes[experiment.name] = [_draw(random, experiment, n) for n in numbers]
+    return strikes
 
 
 def repeated(seed: int, times: int) -> dict[str, list[Strike]]:
     """Each measured fault so often, in turn, on each of the two studies."""
     random = Random(seed)
     faults = [fault for _ in range(times) for fault in MEASURED]
-    return {
-        experiment.name: [
+    strikes = {}
+    for experiment in EXPERIMENTS:
+        strikes[experiment.name] = [
             Strike(n, fault, _drawn_time(random, fault), measured=True)
             for n, fault in enumerate(faults, 1)
         ]
-        for experiment in EXPERIMENTS
-    }
+    return strikes
 
 
 def _draw(random: Random, experiment: Experiment, number: int) -> Strike:

@@ -149,15 +149,15 @@ class Installation:
         records = {}
         for run in client.search_runs([experiment.experiment_id]):
             names = [name for name in run.data.metrics if not VOLATILE.fullmatch(name)]
-            histories = {name: client.get_metric_history(run.info.run_id, name) for name in names}
+            points = {}
+            for name in names:
+                history = client.get_metric_history(run.info.run_id, name)
+                points[name] = [(point.step, point.value) for point in history]
             records[run.info.run_name] = {
                 "status": run.info.status,
                 "params": run.data.params,
                 "tags": self._plain(run.data.tags),
-                "points": {
-                    name: [(point.step, point.value) for point in history]
-                    for name, history in histories.items()
-                },
+                "points": points,
             }
         return records
 

@@ -104,7 +104,8 @@ class Place:
     """What its sweeps join; None where they start a Ray of their own."""
 
     def __init__(self, folder: Path, database: Path | None = None) -> None:
-        self.folder, self.environment = folder, dict[str, str]()
+        self.folder = folder
+        self.environment = dict[str, str]()
         if database is not None:  # to make one takes seconds
             (folder / "runs").mkdir(parents=True)
             shutil.copy(database, folder / "runs" / "mlflow.db")

@@ -25,12 +25,12 @@ def metrics_of(project: Place) -> dict[int, dict[str, float]]:
     journal = [json.loads(line) for line in lines]
     steps = [line["step"] for line in journal]
     assert steps == sorted(set(steps)), "one line for each step"
-    return {
-        line["step"]: {
+    metrics = {}
+    for line in journal:
+        metrics[line["step"]] = {
             name: value for name, value in line["metrics"].items() if not name.startswith("system/")
         }
-        for line in journal
-    }
+    return metrics
 
 
 @pytest.mark.usefixtures("tracked")
@@ -54,9 +54,8 @@ def test_training_and_evaluation_of_one_step_may_be_reported_apart(place: Place)
             name: store.execute(wanted, (name,)).fetchall()
             for name in ("train/loss", "eval/loss", "rate")
         }
-    assert histories == {
-        name: [(step, metrics[name]) for step, metrics in expected.items()] for name in histories
-    }
+    for name, history in histories.items():
+        assert history == [(step, metrics[name]) for step, metrics in expected.items()]
 
 
 APART = """\

@@ -44,20 +44,27 @@ def sweep(folder: Path, *overrides: str) -> None:
         finished_trials.finish(trial, scores)
 
 
+def worsened(line: str, worse: float, chance: random.Random) -> str:
+    """The line with this share of its words replaced."""
+    return " ".join("x" if chance.random() < worse else word for word in line.split())
+
+
+def right_pieces(pieces: int, worse: float, chance: random.Random) -> int:
+    """How many pieces are predicted, if this share of them is not."""
+    return sum(chance.random() > worse for _ in range(pieces))
+
+
 def scored(
     planned: PlannedTrial, chance: random.Random, name: str, references: list[str]
 ) -> dict[str, Any]:
     """The scores of a set, whose hypotheses and counts are written."""
     worse = WORSE[planned.trial.row]
     folder = planned.folder
-    hypotheses = [
-        " ".join("x" if chance.random() < worse else word for word in line.split())
-        for line in references
-    ]
+    hypotheses = [worsened(line, worse, chance) for line in references]
     of_text, counts = text_scores(hypotheses, references, "de")
     nats = [chance.uniform(1, 2) * (1 + worse) for _ in references]
     pieces = [1 + len(line.split()) for line in references]
-    right = [sum(chance.random() > worse for _ in range(count)) for count in pieces]
+    right = [right_pieces(count, worse, chance) for count in pieces]
     nll = sum(nats) / sum(pieces)
     accuracy = sum(right) / sum(pieces)
     scores = {

@@ -62,10 +62,10 @@ def _state(trial: Path, step: int) -> dict[str, Any]:
 
 
 def _journal(trial: Path) -> list[dict[str, Any]]:
-    return [
-        {name: item for name, item in computed(line).items() if name != NEWEST}
-        for line in lines(trial / "journal.jsonl")
-    ]
+    journal = []
+    for line in lines(trial / "journal.jsonl"):
+        journal.append({name: item for name, item in computed(line).items() if name != NEWEST})
+    return journal
 
 
 def _texts(trial: Path) -> dict[str, bytes]:

@@ -29,17 +29,11 @@ def scale_table() -> str:
         for name in SCALES
     }
     base = {name: _values(name) for name in SCALES}
-    written = {
-        name: {key for key in dotted(groups) if not key.startswith("scale.")}
-        for name, groups in files.items()
-    }
-    keys = [
-        key
-        for key in base["paper"]
-        if key in DIVIDED or any(key in keys for keys in written.values())
-    ]
+    written = {name: _keys(groups) for name, groups in files.items()}
+    documented = {*DIVIDED}.union(*written.values())
+    keys = [key for key in base["paper"] if key in documented]
     head = ["key", "symbol", "divided by", *(f"`{name}`" for name in SCALES)]
-    lines = [head, ["---"] * len(head)]
+    lines = [head, ["---" for _ in head]]
     for key in keys:
         symbol = SCHEMA.symbols.get(key, "")
         divisor = f"`scale.{DIVIDED[key]}`" if key in DIVIDED else ""
@@ -51,6 +45,10 @@ def scale_table() -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
+def _keys(groups: dict[str, Any]) -> set[str]:
+    return {key for key in dotted(groups) if not key.startswith("scale.")}
+
+
 def _values(scale: str) -> dict[str, Any]:
     tree = compose_row([f"scale={scale}"], DOCUMENT.parent).base.to_dict()
     return dotted({group: tree[group] for group in SCHEMA.groups})
@@ -58,7 +56,11 @@ def _values(scale: str) -> dict[str, Any]:
 
 def _cell(key: str, value: Any, divisors: dict[str, Any], is_set: bool) -> str:
     divisor = divisors[DIVIDED[key]] if key in DIVIDED else None
-    notes = ["set"] * is_set + [f"÷ {divisor}"] * (divisor is not None and divisor != 1)
+    notes = []
+    if is_set:
+        notes.append("set")
+    if divisor is not None and divisor != 1:
+        notes.append(f"÷ {divisor}")
     return f"{value} ({', '.join(notes)})" if notes else str(value)
 
 

@@ -24,12 +24,10 @@ class SyncerHere:
     """
 
     def __init__(self, syncer: Any) -> None:
-        self.settings, self.stdin, self.returncode, self._over = (
-            syncer._settings,
-            io.BytesIO(),
-            0,
-            Event(),
-        )
+        self.settings = syncer._settings
+        self.stdin = io.BytesIO()
+        self.returncode = 0
+        self._over = Event()
 
     def poll(self) -> int | None:
         return self.returncode if self._over.is_set() else None

@@ -76,10 +76,9 @@ def test_the_formats_of_the_table_have_its_columns_only(finished: Study) -> None
 @pytest.mark.parametrize("width", [60, 80, 200])
 def test_nothing_of_translation_is_shown(finished: Study, tagged: Study, width: int) -> None:
     for study in (finished, tagged):
-        content = [
-            {key: value for key, value in row.items() if key not in SETTING_COLUMNS}
-            for row in _json(study)
-        ]
+        content = []
+        for row in _json(study):
+            content.append({key: row[key] for key in row if key not in SETTING_COLUMNS})
         texts = (
             written("csv", study),
             written("md", study),

@@ -36,7 +36,8 @@ class Syncer:
     """`--follow` of a study."""
 
     def __init__(self, study: Study, uri: str) -> None:
-        self.study, self.process = study, start(study, "--follow", uri=uri)
+        self.study = study
+        self.process = start(study, "--follow", uri=uri)
 
     def __enter__(self) -> "Syncer":
         return self

@@ -148,7 +148,8 @@ def copy_data(
     for split, size in zip(("train", "dev", "test"), sizes, strict=True):
         path = folder / f"{split}.txt"
         path.write_text("".join(f"{line}\n" for line in sentences[start : start + size]), "utf-8")
-        files[split], start = [str(path), str(path)], start + size
+        files[split] = [str(path), str(path)]
+        start += size
     return DataConfig("files", "letters", "letters", vocab_size, None, **files)
 
 
@@ -159,10 +160,9 @@ def lines_of(lines: list[str]) -> bytes:
 
 def files_data(folder: Path, vocab_size: int, **sets: tuple[list[str], list[str]]) -> DataConfig:
     """``data=files`` with these lines of source and target, in files such as ``dev.source``."""
-    files: dict[str, Any] = {
-        split: [str(folder / f"{split}.{side}") for side in ("source", "target")] for split in sets
-    }
+    files: dict[str, Any] = {}
     for split, sides in sets.items():
+        files[split] = [str(folder / f"{split}.source"), str(folder / f"{split}.target")]
         for name, lines in zip(files[split], sides, strict=True):
             Path(name).write_bytes(lines_of(lines))
     return DataConfig("files", "en", "de", vocab_size, None, **files)

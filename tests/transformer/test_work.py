@@ -162,11 +162,12 @@ def scored(whole: ToyTrial) -> ToyTrial:
 
 def greedy(trial: ToyTrial) -> dict[int, dict[str, float]]:
     """The greedy scores of each step that has them."""
-    by_step = {
-        step: {k: v for k, v in report.items() if k.startswith("dev_greedy/")}
-        for step, report in trial.reports.items()
-    }
-    return {step: scores for step, scores in by_step.items() if scores}
+    by_step = {}
+    for step, report in trial.reports.items():
+        scores = {name: report[name] for name in report if name.startswith("dev_greedy/")}
+        if scores:
+            by_step[step] = scores
+    return by_step
 
 
 def test_greedy_scores_come_at_their_steps_and_at_the_end_and_change_no_weight(

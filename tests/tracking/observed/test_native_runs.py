@@ -44,9 +44,10 @@ def native(runs: Path, request: pytest.FixtureRequest) -> Study:
 def table(folder: Path, runs: Path, name: str) -> list[dict[str, Any]]:
     words = ("table", f"paths.runs={runs}", f"sweep.name={name}", "--format", "json")
     rows = json.loads(printed(folder, *words))
-    return [
-        {field: value for field, value in row.items() if field not in NOT_EXPORTED} for row in rows
-    ]
+    exported = []
+    for row in rows:
+        exported.append({field: row[field] for field in row if field not in NOT_EXPORTED})
+    return exported
 
 
 def test_a_study_exported_to_csv_has_the_same_table(native: Study, tmp_path: Path) -> None:

@@ -92,15 +92,10 @@ def test_what_was_added_or_dropped_after_first_results(
 ) -> None:
     study = make_study(tmp_path / "study", {"base": [1, 2, 3, 4]})
     finish(study, study.trials[0], begin(study.trial_folder(study.trials[0])), 30)
-    commands = [
-        {
-            "ts": ts,
-            "command": "allelse sweep",
-            "added": [f"base-s{seed}" for seed in seeds],
-            "dropped": dropped,
-        }
-        for ts, seeds, dropped in asked
-    ]
+    commands = []
+    for ts, seeds, dropped in asked:
+        added = [f"base-s{seed}" for seed in seeds]
+        commands.append({"ts": ts, "command": "allelse sweep", "added": added, "dropped": dropped})
     assert later_note(replace(study, asked=tuple(commands))).partition(" p values")[0] == told
     gone = replace(
         study,

@@ -120,7 +120,9 @@ def test_what_cannot_be_tested_says_why(
     tmp_path: Path, seeds: Sequence[int], beam_1: Mapping[int, float], paired: bool, reason: str
 ) -> None:
     scores = {"base": made.BLEU["base"], "deep": made.BLEU["deep"], "beam_1": beam_1}
-    bleu = {row: {seed: of_row[seed] for seed in seeds} for row, of_row in scores.items()}
+    bleu = {}
+    for row, row_scores in scores.items():
+        bleu[row] = {seed: row_scores[seed] for seed in seeds}
     study = made.make(tmp_path / "study", bleu, paired)
     rows = as_json(study)
     assert rows["beam_1"]["delta_bleu"] is not None

@@ -60,7 +60,8 @@ def by_hand(rows: list[Floats]) -> tuple[list[float], list[float], list[float]]:
     posteriors = [max(v, posterior(v, d)) for v, d in zip(variances, df, strict=True)]
     gained = [min(d0 + d, sum(df)) for d in df]
     if df[0] > float(np.median(df[1:])):
-        posteriors[0], gained[0] = variances[0], df[0]
+        posteriors[0] = variances[0]
+        gained[0] = df[0]
     p = []
     for row, v, d in zip(rows[1:], posteriors[1:], gained[1:], strict=True):
         a = v / len(row)
@@ -77,13 +78,13 @@ def by_hand(rows: list[Floats]) -> tuple[list[float], list[float], list[float]]:
 def holm_by_hand(p: list[float]) -> list[float]:
     """The i-th smallest of k times k − i, and never less than the one before."""
     ordered = sorted(p)
-    return [
-        min(
-            1.0,
-            max((len(p) - i) * smaller for i, smaller in enumerate(ordered) if smaller <= p_value),
-        )
-        for p_value in p
-    ]
+    adjusted = []
+    for p_value in p:
+        products = [
+            (len(p) - i) * smaller for i, smaller in enumerate(ordered) if smaller <= p_value
+        ]
+        adjusted.append(min(1.0, max(products)))
+    return adjusted
 
 
 def moments(rows: list[Floats]) -> tuple[Floats, Floats, Floats]:

@@ -40,10 +40,10 @@ def came_from(study: Study, trial: str, **changes: Any) -> None:
 
 
 def texts(study: Study) -> dict[str, list[str]]:
-    return {
-        row: [difference.text for difference in differences]
-        for row, differences in unlike(study).items()
-    }
+    row_texts = {}
+    for row, differences in unlike(study).items():
+        row_texts[row] = [difference.text for difference in differences]
+    return row_texts
 
 
 def test_trials_of_one_machine_and_commit_are_alike_whatever_their_host_is_called(

@@ -42,10 +42,11 @@ def study(tmp_path: Path) -> Study:
 
 
 def types(frames: StudyFrames) -> dict[str, dict[str, str]]:
-    return {
-        name: {column: str(dtype) for column, dtype in getattr(frames, name).dtypes.items()}
-        for name in COLUMNS
-    }
+    column_types = {}
+    for name in COLUMNS:
+        dtypes = getattr(frames, name).dtypes
+        column_types[name] = {column: str(dtype) for column, dtype in dtypes.items()}
+    return column_types
 
 
 def test_the_columns_and_types_are_fixed(study: Study, tmp_path: Path) -> None:

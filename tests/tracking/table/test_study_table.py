@@ -116,9 +116,10 @@ def test_csv_starts_with_the_contract_and_json_has_the_same_numbers(mixed: Study
 
 def test_markdown_and_latex_have_the_columns_and_words_of_the_terminal(mixed: Study) -> None:
     lines = written("md", mixed).splitlines()
-    cells = [
-        [cell.strip() for cell in line.replace("\\|", "/").split("|")[1:-1]] for line in lines[:5]
-    ]
+    cells = []
+    for line in lines[:5]:
+        fields = line.replace("\\|", "/").split("|")[1:-1]
+        cells.append([field.strip() for field in fields])
     head, _, base, heads, layers = cells
     columns = [
         "change",

@@ -138,7 +138,8 @@ SETS: dict[str, tuple[dict[str, bytes], Said]] = {
 
 @pytest.mark.parametrize("name", SETS)
 def test_faults_of_all_sets_are_refused_together(tmp_path: Path, name: str) -> None:
-    data, (contents, expected) = good(tmp_path), SETS[name]
+    data = good(tmp_path)
+    contents, expected = SETS[name]
     for file, content in contents.items():
         (tmp_path / file).write_bytes(content)
     faults = refused(data, tmp_path)

@@ -72,15 +72,17 @@ def test_the_paper_s_bleu_is_cased_unsmoothed_and_signed() -> None:
         assert part in scores["bleu_paper_signature"]
 
 
+def column_sums(lines: list[list[int]]) -> list[int]:
+    return [sum(column) for column in zip(*lines, strict=True)]
+
+
 def test_a_score_is_computed_from_the_sums_over_sentences() -> None:
     scores, counts = text_scores(HYPOTHESES, REFERENCES, "de")
-    length, reference, *grams = (
-        sum(column) for column in zip(*(count["bleu"] for count in counts), strict=True)
-    )
+    length, reference, *grams = column_sums([count["bleu"] for count in counts])
     precision = [math.log(grams[n] / grams[4 + n]) for n in range(4)]
     brevity = min(0.0, 1 - reference / length)
     assert scores["bleu"] == pytest.approx(100 * math.exp(brevity + sum(precision) / 4))
-    totals = [sum(column) for column in zip(*(count["chrf"] for count in counts), strict=True)]
+    totals = column_sums([count["chrf"] for count in counts])
     assert scores["chrf"] == sacrebleu.CHRF()._compute_score_from_stats(totals).score
     assert [len(sums) for sums in counts[0].values()] == [10, 10, 18]
 
@@ -129,7 +131,8 @@ def test_a_missing_language_pair_is_refused_with_the_available_ones() -> None:
 
 def fetched(folder: Path, name: str, pair: str, translators: tuple[str | None, ...]) -> None:
     """One sentence of a set of 2021, as sacreBLEU stores it after download and unpacking."""
-    dataset, (source, target) = DATASETS[name], pair.split("-")
+    dataset = DATASETS[name]
+    source, target = pair.split("-")
     raw = folder / name / "raw"
     file = raw / dataset.langpairs[pair][0]
     file.parent.mkdir(parents=True)

@@ -33,7 +33,8 @@ def never_ending(**changes: Any) -> Transformer:
     model = small_model(8, **changes)
     with torch.no_grad():
         norm = last_norm(model)
-        norm.weight[0], norm.bias[0] = 0.0, 10.0
+        norm.weight[0] = 0.0
+        norm.bias[0] = 10.0
         model.embedding[EOS] = 0.0
         model.embedding[EOS, 0] = -1e38
     return model

@@ -71,7 +71,8 @@ def test_a_forward_and_backward_pass_of_base_at_half_keeps_its_budget_of_kernels
 ) -> None:
     source = torch.randint(4, VOCAB_SIZE, (20, 20))
     target = torch.randint(4, VOCAB_SIZE, (20, 18))
-    source[::3, -3:], target[::4, -5:] = PAD, PAD
+    source[::3, -3:] = PAD
+    target[::4, -5:] = PAD
     model = Transformer(HALF, VOCAB_SIZE).train()
     shifted = target.roll(1, dims=1)
     shifted[:, 0] = BOS

@@ -36,7 +36,8 @@ def example(padded: bool) -> tuple[Transformer, Tensor, Tensor]:
     model = small_model(vocab_size=30)
     target = torch.randint(1, 30, (4, 6))
     if padded:
-        target[1, 2:], target[3, 1:] = PAD, PAD
+        target[1, 2:] = PAD
+        target[3, 1:] = PAD
     return model, (torch.randn(4, 6, 16) * 2).requires_grad_(), target
 
 
@@ -72,7 +73,8 @@ def test_a_gold_piece_of_vanishing_probability_has_a_finite_loss(epsilon: float)
     output = torch.zeros(1, 1, 16)
     with torch.no_grad():
         model.embedding.zero_()
-        model.embedding[7, 0], output[0, 0, 0] = 1.0, 500.0
+        model.embedding[7, 0] = 1.0
+        output[0, 0, 0] = 500.0
     target = torch.tensor([[4]])
     expected = plain(model.embedding, output, target, epsilon).item()
     assert summed_loss(model, output, target, epsilon).item() == pytest.approx(expected, rel=1e-6)

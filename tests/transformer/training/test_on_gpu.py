@@ -80,22 +80,21 @@ def no_waiting() -> Iterator[None]:
 @pytest.mark.parametrize("changes", [{}, {"attention_bias": True}, *VARIANTS], ids=str)
 def test_a_gpu_takes_the_steps_of_a_cpu(replayed: bool, changes: dict[str, Any]) -> None:
     trial = small_trial(model=replace(SMALL, d_k=8, d_v=16, **changes), warmup_steps=100)
-    (expected, steps), (gpu_state, found_steps) = trained(trial, CPU), trained(trial, GPU, replayed)
-    for mine, cpu_step in zip(found_steps, steps, strict=True):
-        assert mine.loss.item() == pytest.approx(cpu_step.loss.item(), rel=1e-3)
-        assert mine.gradient_norm.item() == pytest.approx(cpu_step.gradient_norm.item(), rel=1e-3)
+    expected, cpu_steps = trained(trial, CPU)
+    gpu_state, gpu_steps = trained(trial, GPU, replayed)
+    for step, cpu_step in zip(gpu_steps, cpu_steps, strict=True):
+        assert step.loss.item() == pytest.approx(cpu_step.loss.item(), rel=1e-3)
+        assert step.gradient_norm.item() == pytest.approx(cpu_step.gradient_norm.item(), rel=1e-3)
     assert (weights(gpu_state) - weights(expected)).norm() < 1e-3 * weights(expected).norm()
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_a_replayed_step_equals_the_eager_one_dropout_included(precision: str) -> None:
     trial = small_trial(model=DROPPED_OUT, precision=precision, warmup_steps=100)
-    (expected, steps), (replayed_state, found_steps) = (
-        trained(trial, GPU),
-        trained(trial, GPU, replayed=True),
-    )
-    for mine, eager_step in zip(found_steps, steps, strict=True):
-        assert mine.loss.item() == pytest.approx(eager_step.loss.item(), rel=1e-3)
+    expected, eager_steps = trained(trial, GPU)
+    replayed_state, replayed_steps = trained(trial, GPU, replayed=True)
+    for step, eager_step in zip(replayed_steps, eager_steps, strict=True):
+        assert step.loss.item() == pytest.approx(eager_step.loss.item(), rel=1e-3)
     assert (weights(replayed_state) - weights(expected)).norm() < 1e-3 * weights(expected).norm()
 
 

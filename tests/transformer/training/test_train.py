@@ -140,9 +140,9 @@ def test_a_state_that_does_not_fit_is_refused_in_one_line() -> None:
 def test_reports_come_at_the_set_steps_and_at_the_end_one_per_step() -> None:
     trial = ToyTrial(small_trial(steps=11, log_every=2, evaluate_every=3, checkpoint_every=5))
     trained(trial)
-    reports = {
-        step: {name.split("/")[0] for name in metrics} for step, metrics in trial.reports.items()
-    }
+    reports = {}
+    for step, metrics in trial.reports.items():
+        reports[step] = {name.split("/")[0] for name in metrics}
     evaluated = {step for step, groups in reports.items() if "dev" in groups}
     assert list(reports) == [2, 3, 4, 5, 6, 8, 9, 10, 11]
     assert evaluated == {3, 6, 9, 11}
@@ -161,11 +161,10 @@ def test_a_checkpoint_comes_after_the_report_of_its_step_with_the_dev_nll_as_its
     nll = {
         step: metrics["dev/nll"] for step, metrics in trial.reports.items() if "dev/nll" in metrics
     }
-    best = {
-        step
-        for step, value in nll.items()
-        if value == min(nll[earlier] for earlier in nll if earlier <= step)
-    }
+    best = set()
+    for step, value in nll.items():
+        if value == min(nll[earlier] for earlier in nll if earlier <= step):
+            best.add(step)
     assert 4 in best < set(nll) == {4, 8, 12, 16}
     saved = sorted({7, 14, 15, 18, 19} | best)
     assert trial.said("checkpoint") == [(step, nll.get(step)) for step in saved]
@@ -191,10 +190,9 @@ def test_a_step_in_several_micro_batches_is_the_same_step(micro_batches: int) ->
     second = train_step(split, parts, trial, Worker(), make_forward_backward(split.model, trial))
     assert second.loss.item() == pytest.approx(first.loss.item(), rel=1e-6)
     assert second.gradient_norm.item() == pytest.approx(first.gradient_norm.item(), rel=1e-6)
-    mine, theirs = (
-        torch.cat([g.flatten() for g in gradients(state).values()]) for state in (unsplit, split)
-    )
-    assert (mine - theirs).norm() < 1e-6 * mine.norm()
+    expected = torch.cat([gradient.flatten() for gradient in gradients(unsplit).values()])
+    summed = torch.cat([gradient.flatten() for gradient in gradients(split).values()])
+    assert (expected - summed).norm() < 1e-6 * expected.norm()
 
 
 def poisoned(trial: TrialConfig, at_step: int) -> TrainState:

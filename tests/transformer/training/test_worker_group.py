@@ -143,11 +143,12 @@ def together(
 ) -> list[tuple[dict[str, Any], ToyTrial]]:
     """The results of each of two workers, and each worker's side of a trial."""
     as_two_workers(be_a_worker, folder, prepared, single, [free_address(), free_address()])
-    kinds = ("results", "trial")
-    return [
-        tuple(torch.load(folder / f"{prefix}-{rank}.pt", weights_only=False) for prefix in kinds)
-        for rank in (0, 1)
-    ]
+    workers = []
+    for rank in (0, 1):
+        results = torch.load(folder / f"results-{rank}.pt", weights_only=False)
+        trial = torch.load(folder / f"trial-{rank}.pt", weights_only=False)
+        workers.append((results, trial))
+    return workers
 
 
 @pytest.fixture(scope="module")
