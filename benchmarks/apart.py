@@ -79,11 +79,13 @@ def two_against_one(workload: Workload, rounds: Rounds = ROUNDS) -> list[dict[st
     results = []
     for arithmetic in (Arithmetic.ONEDNN, Arithmetic.BF16):
         contestant = ours(workload, arithmetic)
-        one_process, two = in_rounds(
+        one_thread, two_threads = in_rounds(
             [_with_threads(n, contestant, workload) for n in (1, 2)], rounds, time.perf_counter
         )
-        ratios = [a / b for a, b in zip(one_process, two, strict=True)]
-        results.append({"arithmetic": arithmetic, "one": one_process, "two": two, "ratios": ratios})
+        ratios = [a / b for a, b in zip(one_thread, two_threads, strict=True)]
+        results.append(
+            {"arithmetic": arithmetic, "one": one_thread, "two": two_threads, "ratios": ratios}
+        )
     return results
 
 

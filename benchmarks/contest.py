@@ -62,8 +62,8 @@ class Contestant:
 
 def contestants(workload: Workload, peers: Sequence[Peer]) -> list[Contestant]:
     """Ours and the peers, freshly initialized, in every arithmetic."""
-    of_peers = (contestant for peer in peers for contestant in _of_peer(workload, peer))
-    return [*(ours(workload, arithmetic) for arithmetic in Arithmetic), *of_peers]
+    peer_contestants = (contestant for peer in peers for contestant in _of_peer(workload, peer))
+    return [*(ours(workload, arithmetic) for arithmetic in Arithmetic), *peer_contestants]
 
 
 def ours(workload: Workload, arithmetic: Arithmetic) -> Contestant:
@@ -100,13 +100,13 @@ def measure(
 def describe(workload: Workload, entered: Sequence[Contestant]) -> list[dict[str, Any]]:
     """One line per program: trained parameters, and random draws of a forward pass."""
     batch = workload.batches[0]
-    some = batch.source[:2], batch.shifted[:2]
+    sentences = (batch.source[:2], batch.shifted[:2])
     return [
         {
             "size": workload.size.name,
             "program": contestant.program,
             "parameters": trained_parameters(contestant.model),
-            "draws": random_draws(partial(contestant.model, *some)),
+            "draws": random_draws(partial(contestant.model, *sentences)),
         }
         for contestant in entered
         if contestant.arithmetic is Arithmetic.FP32

@@ -182,8 +182,8 @@ def measure(
     Raises RefusedError if programs differ in float32, since they would not do the same work.
     """
     outputs = [decoder.translate_all(workload.batches) for decoder in decoders]
-    same = [_same(output, outputs[0]) for output in outputs]
-    _check(workload, decoders, same)
+    equal_counts = [_same(output, outputs[0]) for output in outputs]
+    _check(workload, decoders, equal_counts)
     timings = in_rounds(
         [partial(decoder.translate_all, workload.batches) for decoder in decoders], rounds
     )
@@ -194,24 +194,24 @@ def measure(
                 "program": decoder.program,
                 "arithmetic": decoder.arithmetic,
             },
-            **{"same": alike, "sentences": workload.sentences, "cpu_seconds": seconds},
+            **{"same": n_equal, "sentences": workload.sentences, "cpu_seconds": seconds},
             **{
                 "has_goals": workload.has_goals,
                 "bleu": workload.text and workload.text.bleu(translations),
             },
         }
-        for decoder, alike, translations, seconds in zip(
-            decoders, same, outputs, timings, strict=True
+        for decoder, n_equal, translations, seconds in zip(
+            decoders, equal_counts, outputs, timings, strict=True
         )
     ]
 
 
-def _check(workload: Workload, decoders: Sequence[Decoder], same: Sequence[int]) -> None:
+def _check(workload: Workload, decoders: Sequence[Decoder], equal_counts: Sequence[int]) -> None:
     first = workload.batches[0][:WITHOUT_CACHE]
     alone = without_cache(workload.model, workload.decode)
     comparisons = [
-        (f"{decoder.program}, {decoder.arithmetic}", alike, workload.sentences)
-        for decoder, alike in zip(decoders, same, strict=True)
+        (f"{decoder.program}, {decoder.arithmetic}", n_equal, workload.sentences)
+        for decoder, n_equal in zip(decoders, equal_counts, strict=True)
         if decoder.arithmetic == "fp32"
     ]
     comparisons.append(
@@ -219,9 +219,11 @@ def _check(workload: Workload, decoders: Sequence[Decoder], same: Sequence[int])
     )
     allowed = f"at least {ENOUGH_ALIKE:.0%} must be the same as ours"
     problems = [
-        Problem(f"{workload.name}, {name}", f"{alike} of {sentences} outputs are the same", allowed)
-        for name, alike, sentences in comparisons
-        if alike < ENOUGH_ALIKE * sentences
+        Problem(
+            f"{workload.name}, {name}", f"{n_equal} of {sentences} outputs are the same", allowed
+        )
+        for name, n_equal, sentences in comparisons
+        if n_equal < ENOUGH_ALIKE * sentences
     ]
     if problems:
         raise RefusedError(problems)

@@ -188,8 +188,8 @@ def against_marian(work: Epoch, rates: dict[str, float]) -> list[dict[str, Any]]
             continue
         targets.append(blocks[0].total_targets)
         lengths = lengths + blocks[0].lengths  # of all blocks together
-        for of_runner, turn_seconds in zip(seconds, turn, strict=True):
-            of_runner.append(turn_seconds)
+        for runner_seconds, turn_seconds in zip(seconds, turn, strict=True):
+            runner_seconds.append(turn_seconds)
     flops = training_flops(work.trial.model, work.vocab_size, lengths)
     return [
         {

@@ -50,8 +50,8 @@ def _against_marian(lines: Sequence[Line]) -> Sheet:
     for size in dict.fromkeys(line["size"] for line in lines):
         ours = [line for line in lines if line["size"] == size and line["program"] == OURS]
         peers = [line for line in lines if line["size"] == size and line["program"] != OURS]
-        for mine, peer in zip(ours, peers, strict=True):
-            rows.append(_ratio(mine, peer, ""))
+        for line, peer in zip(ours, peers, strict=True):
+            rows.append(_ratio(line, peer, ""))
         fastest = faster(ours)
         fastest_peer = faster(peers)
         rows.append(

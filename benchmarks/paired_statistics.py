@@ -96,12 +96,12 @@ def check_against_paired_table(case: str, rows: int, seeds: int) -> None:
     paired = paired_differences(values)
     low, _ = intervals(paired)
     for study in range(CHECKED):
-        of_rows = {
-            f"r{row}": dict(enumerate((30.0 + of_row).tolist()))
-            for row, of_row in enumerate(values[study])
+        row_scores = {
+            f"r{row}": dict(enumerate((30.0 + scores).tolist()))
+            for row, scores in enumerate(values[study])
         }
         family = paired_family(
-            Metric("score"), {"base": dict.fromkeys(range(seeds), 30.0), **of_rows}, "base"
+            Metric("score"), {"base": dict.fromkeys(range(seeds), 30.0), **row_scores}, "base"
         )
         assert family is not None
         tests = family.tests.values()

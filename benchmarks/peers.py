@@ -138,9 +138,9 @@ class PeerTraining:
         targets = blocks[0].total_targets  # of all blocks together
         loss = torch.zeros(())
         for block in blocks:
-            of_block = self._summed_loss(block, precision) / targets
-            of_block.backward()
-            loss += of_block.detach()
+            block_loss = self._summed_loss(block, precision) / targets
+            block_loss.backward()
+            loss += block_loss.detach()
         self.optimizer.step()
         return loss
 

@@ -44,14 +44,14 @@ def copy_weights(ours: Transformer, theirs: TorchTransformer) -> None:
     """All other weights start the same in both: norms as the identity, attention biases as zero."""
     theirs.embedding.weight.copy_(ours.embedding)
     for side in ("encoder", "decoder"):
-        for mine, torch_layer in zip(
+        for layer, torch_layer in zip(
             getattr(ours, side), getattr(theirs.transformer, side).layers, strict=True
         ):
-            torch_layer.self_attn.in_proj_weight.copy_(mine.attention.qkv.weight)
-            torch_layer.self_attn.out_proj.weight.copy_(mine.attention.output.weight)
-            torch_layer.linear1.load_state_dict(mine.feed_forward.inner.state_dict())
-            torch_layer.linear2.load_state_dict(mine.feed_forward.outer.state_dict())
+            torch_layer.self_attn.in_proj_weight.copy_(layer.attention.qkv.weight)
+            torch_layer.self_attn.out_proj.weight.copy_(layer.attention.output.weight)
+            torch_layer.linear1.load_state_dict(layer.feed_forward.inner.state_dict())
+            torch_layer.linear2.load_state_dict(layer.feed_forward.outer.state_dict())
             if side == "decoder":
-                cross = torch.cat([mine.cross.query.weight, mine.cross.kv.weight])
+                cross = torch.cat([layer.cross.query.weight, layer.cross.kv.weight])
                 torch_layer.multihead_attn.in_proj_weight.copy_(cross)
-                torch_layer.multihead_attn.out_proj.weight.copy_(mine.cross.output.weight)
+                torch_layer.multihead_attn.out_proj.weight.copy_(layer.cross.output.weight)

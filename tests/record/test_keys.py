@@ -89,7 +89,9 @@ def test_the_keys_that_decide_and_no_others_change_the_trials_key(
 
 def numbers(scores: dict[str, dict[str, Any]]) -> dict[str, float]:
     flat = {
-        f"{on}/{name}": value for on, values in scores.items() for name, value in values.items()
+        f"{set_name}/{name}": value
+        for set_name, values in scores.items()
+        for name, value in values.items()
     }
     return {name: value for name, value in flat.items() if isinstance(value, int | float)}
 

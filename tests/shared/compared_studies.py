@@ -61,7 +61,7 @@ def scored(
     worse = WORSE[planned.trial.row]
     folder = planned.folder
     hypotheses = [worsened(line, worse, chance) for line in references]
-    of_text, counts = text_scores(hypotheses, references, "de")
+    text_metrics, counts = text_scores(hypotheses, references, "de")
     nats = [chance.uniform(1, 2) * (1 + worse) for _ in references]
     pieces = [1 + len(line.split()) for line in references]
     right = [right_pieces(count, worse, chance) for count in pieces]
@@ -71,7 +71,7 @@ def scored(
         "nll": nll,
         "ppl": math.exp(nll),
         "accuracy": accuracy,
-        **of_text,
+        **text_metrics,
         "decode": planned.scoring,
     }
     predicted = zip(nats, pieces, right, counts, strict=True)

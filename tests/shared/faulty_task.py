@@ -60,10 +60,10 @@ def wait_for_leave(trial, step):
 """What the planted code of a task can use."""
 
 
-def write_paced_task(folder: Path, functions: str = "", given: str = "") -> Path:
-    """Its trials go on to the step that ``train_to`` allows, or to their end. ``given``: arguments
+def write_paced_task(folder: Path, functions: str = "", arguments: str = "") -> Path:
+    """Its trials go on to the step that ``train_to`` allows, or to their end. ``arguments``: those
     of the task."""
-    return write_faulty_task(folder, "wait_for_leave(trial, step)", functions, given=given)
+    return write_faulty_task(folder, "wait_for_leave(trial, step)", functions, arguments=arguments)
 
 
 def write_faulty_task(
@@ -71,7 +71,7 @@ def write_faulty_task(
     each_step: str,
     functions: str = "",
     files: Mapping[str, str] | None = None,
-    given: str = "",
+    arguments: str = "",
 ) -> Path:
     """``each_step`` is a statement at the start of a step; it may call ``functions`` and
     FUNCTIONS."""
@@ -81,7 +81,7 @@ def write_faulty_task(
         START: NOISY,
         SUM: f"        {each_step}\n        total = train_noisily(parts, trial, step)\n",
         SAVE: "trial.checkpoint(step, parts)",
-        END: f"work=work, {given})",
+        END: f"work=work, {arguments})",
     }
     return write_task(folder, planted, dict(files or {}))
 

@@ -28,9 +28,9 @@ Statuses = dict[str, str]
 
 @dataclass
 class Served:
-    """A store in processes of its own, in the folder ``place``."""
+    """A store in processes of its own, in ``folder``."""
 
-    place: Path
+    folder: Path
     uri: str
     command: list[str]
     ready: Callable[[], bool]
@@ -38,11 +38,11 @@ class Served:
     process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        with (self.place / "log").open("ab") as log:
+        with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
                 self.command,
                 env=self.environment,
-                cwd=self.place,
+                cwd=self.folder,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
@@ -155,14 +155,14 @@ def assert_exact(study: Study, statuses: Statuses, uri: str) -> None:
     """One run per trial with its status and exactly its journal's points; nothing is RUNNING."""
     client, experiment = opened(uri)
     runs = client.search_runs([experiment], f"tags.`sweep.id` = '{study.name}'")
-    of_trials = [run for run in runs if "trial.key" in run.data.tags]
-    assert sorted(run.data.tags["trial.key"] for run in of_trials) == sorted(statuses), (
+    trial_runs = [run for run in runs if "trial.key" in run.data.tags]
+    assert sorted(run.data.tags["trial.key"] for run in trial_runs) == sorted(statuses), (
         "one run per trial"
     )
-    assert {run.data.tags["trial.key"]: run.info.status for run in of_trials} == statuses
+    assert {run.data.tags["trial.key"]: run.info.status for run in trial_runs} == statuses
     assert all(run.info.status != "RUNNING" for run in runs)
     trials = {trial.key: study.trial_folder(trial) for trial in study.trials}
-    for run in of_trials:
+    for run in trial_runs:
         journal = trials[run.data.tags["trial.key"]].journal()
         wanted = [(line.step, round(1000 * line.ts), line.metrics["loss"]) for line in journal]
         points = client.get_metric_history(run.info.run_id, "loss")

@@ -63,10 +63,10 @@ def train(study: Study, index: int, scores: dict[str, dict[str, Any]], **costs: 
     folder.config_path.write_text(yaml.safe_dump({**settings, **identity, "paths": paths}), "utf-8")
     folder.report(attempt, 10, {"train/loss": 0.5, "checkpoint": 7.0}, checkpoint=10)
     head = {"key": trial.key, "row": trial.row, "seed": trial.seed, "step": 10, "attempt": attempt}
-    scores = {name: {"decode": {}} | of_set for name, of_set in scores.items()}
-    for name, of_set in scores.items():
+    scores = {name: {"decode": {}} | set_scores for name, set_scores in scores.items()}
+    for name, set_scores in scores.items():
         folder.write_artifact(
-            statistics_name(name), statistics_text(head | {"scores": of_set}, [{"right": 1}])
+            statistics_name(name), statistics_text(head | {"scores": set_scores}, [{"right": 1}])
         )
     folder.write_result({**head, **COSTS, **costs, "scores": scores})
     folder.attempts.end(attempt, "finished")

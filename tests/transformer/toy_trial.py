@@ -33,7 +33,7 @@ class ToyTrial:
     reports: dict[int, dict[str, float]] = field(default_factory=dict)
     # everything else that was said, in order
     calls: list[tuple[str, Any]] = field(default_factory=list)
-    asked: int = 0  # once per step
+    stop_calls: int = 0  # once per step
 
     @property
     def kept_steps(self) -> Collection[int]:
@@ -79,11 +79,11 @@ class ToyTrial:
         self.calls.append(("spent", costs))
 
     def stopping(self, *, alone: bool = False) -> bool:
-        self.asked += not alone
+        self.stop_calls += not alone
         return (
             self.stops_alone
             if alone
-            else self.asked + (self.saved.step if self.saved else 0) >= self.stops_after
+            else self.stop_calls + (self.saved.step if self.saved else 0) >= self.stops_after
         )
 
     def states(self, steps: Sequence[int]) -> Iterator[Saved]:

@@ -57,7 +57,7 @@ def test_an_experiment_is_read_with_curves_and_best_values_are_no_last_ones(
     assert doubt["runs"] == ["lr0.01-s1", "lr0.01-s2", "lr0.01-s3"]
     frames = load(tmp_path / "runs" / EXPERIMENT)
     assert list(frames.scores["value"][:3]) == [26.2 + 0.1, 26.2 + 0.2, 26.2 + 0.3]
-    of_first = frames.curves[frames.curves["trial"] == "base-s1"]
-    assert list(of_first["step"]) == [100, 200, 300]
-    assert set(of_first["metric"]) == {"test/bleu"}
+    first_curve = frames.curves[frames.curves["trial"] == "base-s1"]
+    assert list(first_curve["step"]) == [100, 200, 300]
+    assert set(first_curve["metric"]) == {"test/bleu"}
     assert list(frames.trials["seconds"]) == [160.0] * 9

@@ -159,14 +159,14 @@ def test_positions_must_hold_every_evaluated_sentence_and_a_tenth_of_the_trainin
 
     longest = {name: int(prepared.pairs(name).target.lengths.max()) for name in ("dev", "test")}
     needed = sorted(prepared.pairs("train").longest_sides.tolist())[2]  # the third of thirty
-    of_sets = [
+    set_limits = [
         f"must be at least {length}, the longest sentence of {name}, with learned positions"
         for name, length in longest.items()
     ]
     assert allowed(max(longest.values())) == []
-    assert allowed(needed) == of_sets
+    assert allowed(needed) == set_limits
     too_few = f"must be at least {needed}, which keeps a tenth of them"
-    assert allowed(needed - 1) == [too_few, *of_sets]
+    assert allowed(needed - 1) == [too_few, *set_limits]
     assert allowed(needed, "sinusoids") == []
     assert allowed(needed - 1, "sinusoids") == [too_few]
     assert allowed(needed, longest=needed) == []

@@ -146,14 +146,16 @@ def test_fused_attention_equals_the_explicit_one(
         "causal": ("causal", causal_mask(T, cpu)),
         "padding": (padding_mask(padding(T)),) * 2,
     }
-    of_fused, of_explicit = masks.get(masked, (None, None))
-    fused = attended(attention_module._fused, of_fused, d_k, d_v, precision, AttentionScore(scale))
+    fused_mask, explicit_mask = masks.get(masked, (None, None))
+    fused = attended(
+        attention_module._fused, fused_mask, d_k, d_v, precision, AttentionScore(scale)
+    )
     expected = attended(
-        attention_module._explicit, of_explicit, d_k, d_v, precision, AttentionScore(scale)
+        attention_module._explicit, explicit_mask, d_k, d_v, precision, AttentionScore(scale)
     )
     assert len(fused) == 4
-    for mine, explicit in zip(fused, expected, strict=True):
-        assert (mine - explicit).norm() <= tolerance * explicit.norm()
+    for output, explicit in zip(fused, expected, strict=True):
+        assert (output - explicit).norm() <= tolerance * explicit.norm()
 
 
 def test_fused_attention_drops_out_weights() -> None:

@@ -58,8 +58,8 @@ def trained(
     bucketed: list[Batch] = [into_bucket(share(source, step), shapes).to(device) for step in STEPS]
     worker = Worker(device=device)
     return state, [
-        train_step(state, list(two), trial, worker, run)
-        for two in zip(bucketed, bucketed[::-1], strict=True)
+        train_step(state, list(pair), trial, worker, run)
+        for pair in zip(bucketed, bucketed[::-1], strict=True)
     ]
 
 
