@@ -176,10 +176,10 @@ def checkpoint_stall(workload: Workload, times: int = 3) -> dict[str, Any]:
             steps.append(stepped - began)
     wait = median(waits)
     tokens_per_s = workload.batches[0].total_targets / median(steps)
-    apart = trial.train.checkpoint_every * trial.train.tokens_per_batch
+    tokens_between = trial.train.checkpoint_every * trial.train.tokens_per_batch
     return {
         "seconds": waits,
-        "tokens_apart": apart,
-        "share_here": wait / (wait + apart / tokens_per_s),
-        "share_on_gpu": wait / (wait + apart / GPU_TOKENS_PER_S),
+        "tokens_apart": tokens_between,
+        "share_here": wait / (wait + tokens_between / tokens_per_s),
+        "share_on_gpu": wait / (wait + tokens_between / GPU_TOKENS_PER_S),
     }

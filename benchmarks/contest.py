@@ -84,7 +84,7 @@ def ours(workload: Workload, arithmetic: Arithmetic) -> Contestant:
 
 
 def measure(
-    workload: Workload, entered: Sequence[Contestant], rates: dict[str, float], rounds: Rounds
+    workload: Workload, programs: Sequence[Contestant], rates: dict[str, float], rounds: Rounds
 ) -> list[dict[str, Any]]:
     """One line per contestant: CPU seconds and target pieces/s of each round, and the mfu of their
     median.
@@ -92,12 +92,12 @@ def measure(
     ``rates`` are FLOP/s of matmuls by arithmetic.
     """
     timings = in_rounds(
-        [partial(contestant.train, workload.batches) for contestant in entered], rounds
+        [partial(contestant.train, workload.batches) for contestant in programs], rounds
     )
-    return [_line(workload, *pair, rates) for pair in zip(entered, timings, strict=True)]
+    return [_line(workload, *pair, rates) for pair in zip(programs, timings, strict=True)]
 
 
-def describe(workload: Workload, entered: Sequence[Contestant]) -> list[dict[str, Any]]:
+def describe(workload: Workload, programs: Sequence[Contestant]) -> list[dict[str, Any]]:
     """One line per program: trained parameters, and random draws of a forward pass."""
     batch = workload.batches[0]
     sentences = (batch.source[:2], batch.shifted[:2])
@@ -108,7 +108,7 @@ def describe(workload: Workload, entered: Sequence[Contestant]) -> list[dict[str
             "parameters": trained_parameters(contestant.model),
             "draws": random_draws(partial(contestant.model, *sentences)),
         }
-        for contestant in entered
+        for contestant in programs
         if contestant.arithmetic is Arithmetic.FP32
     ]
 

@@ -73,8 +73,8 @@ class Text:
 
     def bleu(self, outputs: Outputs) -> float:
         """13a, cased."""
-        written = self.prepared.vocabulary.decode(outputs)
-        return float(sacrebleu.corpus_bleu(written, [self.references]).score)
+        hypotheses = self.prepared.vocabulary.decode(outputs)
+        return float(sacrebleu.corpus_bleu(hypotheses, [self.references]).score)
 
 
 @dataclass(frozen=True)
@@ -208,14 +208,18 @@ def measure(
 
 def _check(workload: Workload, decoders: Sequence[Decoder], equal_counts: Sequence[int]) -> None:
     first = workload.batches[0][:WITHOUT_CACHE]
-    alone = without_cache(workload.model, workload.decode)
+    uncached = without_cache(workload.model, workload.decode)
     comparisons = [
         (f"{decoder.program}, {decoder.arithmetic}", n_equal, workload.sentences)
         for decoder, n_equal in zip(decoders, equal_counts, strict=True)
         if decoder.arithmetic == "fp32"
     ]
     comparisons.append(
-        (alone.program, _same(alone.translate(first), decoders[0].translate(first)), len(first))
+        (
+            uncached.program,
+            _same(uncached.translate(first), decoders[0].translate(first)),
+            len(first),
+        )
     )
     allowed = f"at least {ENOUGH_ALIKE:.0%} must be the same as ours"
     problems = [
@@ -266,18 +270,18 @@ def document(result: Result) -> str:
 
 def _speed(line: dict[str, Any]) -> tuple[str, ...]:
     speeds = [line["sentences"] / seconds for seconds in line["cpu_seconds"]]
-    measured = f"{median(speeds):.1f}", f"{min(speeds):.1f}–{max(speeds):.1f}"
+    figures = f"{median(speeds):.1f}", f"{min(speeds):.1f}–{max(speeds):.1f}"
     bleu = "" if line["bleu"] is None else f"{line['bleu']:.2f}"
-    alike = f"{line['same']} of {line['sentences']}"
-    return line["workload"], line["program"], line["arithmetic"], *measured, alike, bleu
+    equal_share = f"{line['same']} of {line['sentences']}"
+    return line["workload"], line["program"], line["arithmetic"], *figures, equal_share, bleu
 
 
 def _ratio(ours: dict[str, Any], peer: dict[str, Any]) -> tuple[str, ...]:
     ratios = [b / a for a, b in zip(ours["cpu_seconds"], peer["cpu_seconds"], strict=True)]
-    reached = median(ratios)
+    speedup = median(ratios)
     least = GOALS.get((ours["arithmetic"], peer["program"], peer["arithmetic"]))
     goal = (
-        f"≥ {least:.1f} {MET if reached >= least else MISSED}"
+        f"≥ {least:.1f} {MET if speedup >= least else MISSED}"
         if least and ours["has_goals"]
         else ""
     )
@@ -287,7 +291,7 @@ def _ratio(ours: dict[str, Any], peer: dict[str, Any]) -> tuple[str, ...]:
         ours["arithmetic"],
         peer["program"],
         peer["arithmetic"],
-        f"{reached:.2f}",
+        f"{speedup:.2f}",
         between,
         goal,
     )

@@ -178,12 +178,12 @@ def against_marian(work: Epoch, rates: dict[str, float]) -> list[dict[str, Any]]
 
     ``rates`` are FLOP/s of matmuls by precision.
     """
-    entered = runners(work)
-    seconds: list[list[float]] = [[] for _ in entered]
+    all_runners = runners(work)
+    seconds: list[list[float]] = [[] for _ in all_runners]
     targets: list[int] = []
     lengths = Lengths()
     for number, blocks in enumerate(work.steps()):
-        turn = [runner.seconds(blocks) for runner in entered]
+        turn = [runner.seconds(blocks) for runner in all_runners]
         if number < WARM_UP:
             continue
         targets.append(blocks[0].total_targets)
@@ -200,7 +200,7 @@ def against_marian(work: Epoch, rates: dict[str, float]) -> list[dict[str, Any]]
             "cpu_seconds": runner_seconds,
             "share_of_rate": flops / sum(runner_seconds) / rates[runner.precision],
         }
-        for runner, runner_seconds in zip(entered, seconds, strict=True)
+        for runner, runner_seconds in zip(all_runners, seconds, strict=True)
     ]
 
 
@@ -294,8 +294,8 @@ def in_processes(work: Epoch, old: Path | None) -> dict[str, Any]:
 
 def resident_after(line: dict[str, Any], shapes: int, name: str = NEW) -> float:
     """Resident bytes of a process after the step that reached this number of shapes."""
-    reached = next(index for index, number in enumerate(line["shapes"]) if number >= shapes)
-    return float(line["steps"][name][reached]["resident"])
+    step_index = next(index for index, number in enumerate(line["shapes"]) if number >= shapes)
+    return float(line["steps"][name][step_index]["resident"])
 
 
 def measure_epoch(

@@ -78,8 +78,8 @@ def _ratio(ours: Line, peer: Line, goal: str) -> tuple[str, ...]:
 
 
 def _at_least(goal: float, ours: Line, peer: Line) -> str:
-    reached = median(_quotients(peer["cpu_seconds"], ours["cpu_seconds"])) >= goal
-    return f"≥ {goal:.2f} {MET if reached else MISSED}"
+    is_met = median(_quotients(peer["cpu_seconds"], ours["cpu_seconds"])) >= goal
+    return f"≥ {goal:.2f} {MET if is_met else MISSED}"
 
 
 def memory_sheets(lines: Sequence[Line]) -> list[Sheet]:

@@ -154,15 +154,15 @@ def main(only: Sizes = None, way: Ways = None) -> None:
     console = Console(highlight=False)
     console.width = max(console.width, 120)
     ceiling = calibrate(device)
-    measured = list[Measured]()
+    measurements = list[Measured]()
     for size in SIZES:
         if only and size.name not in only:
             continue
         for line in all_ways(size, list(way or Way), device):
-            measured.append(line)
+            measurements.append(line)
             # now, should the time run out
             console.print(f"{size.name}, {line.way}: {line.milliseconds:.2f} ms")
-    console.print(to_terminal(sheet(measured, ceiling)))
+    console.print(to_terminal(sheet(measurements, ceiling)))
     console.print(origin(device), soft_wrap=True)
 
 
@@ -252,7 +252,7 @@ def _timed(task: Callable[[], object]) -> list[float]:
     return [begin.elapsed_time(end) for begin, end in pairwise(marks)]
 
 
-def sheet(measured: list[Measured], ceiling: Ceiling) -> Sheet:
+def sheet(measurements: list[Measured], ceiling: Ceiling) -> Sheet:
     """The measurements and the goals."""
     note = (
         "ms: median and range of the rounds' medians. Target tokens and FLOPs: only real pieces; "
@@ -278,7 +278,7 @@ def sheet(measured: list[Measured], ceiling: Ceiling) -> Sheet:
         "Training steps on one GPU",
         note,
         columns,
-        [row(line, ceiling) for line in measured],
+        [row(line, ceiling) for line in measurements],
         words=2,
     )
 

@@ -124,8 +124,10 @@ def _taken(words: list[str]) -> str:
     began = time.perf_counter()
     subprocess.run([*ALLELSE, *words], check=True, stdout=subprocess.DEVNULL)
     wall = time.perf_counter() - began
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return f"{after.ru_utime + after.ru_stime - start_usage.ru_utime - start_usage.ru_stime:.2f} s, {wall:.2f} s"
+    end_usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    user_s = end_usage.ru_utime - start_usage.ru_utime
+    system_s = end_usage.ru_stime - start_usage.ru_stime
+    return f"{user_s + system_s:.2f} s, {wall:.2f} s"
 
 
 def started(words: list[str]) -> dict[str, str]:

@@ -70,9 +70,9 @@ def drawn(
     case: str, rows: int, seeds: int, alike: float, studies: int, chance: np.random.Generator
 ) -> Any:
     """[S, K, N] differences without a true one; rows of a study are ``alike`` over seeds."""
-    shared = chance.normal(size=(studies, 1, seeds))
-    alone = chance.normal(size=(studies, rows, seeds))
-    values = math.sqrt(alike) * shared + math.sqrt(1 - alike) * alone
+    shared_noise = chance.normal(size=(studies, 1, seeds))
+    row_noise = chance.normal(size=(studies, rows, seeds))
+    values = math.sqrt(alike) * shared_noise + math.sqrt(1 - alike) * row_noise
     return CASES[case]((studies, rows), chance)[..., None] * values
 
 
@@ -82,10 +82,10 @@ def paired_shares(case: str, rows: int, seeds: int, alike: float, studies: int) 
     paired = paired_differences(values)
     low, high = intervals(paired)
     covered = ((low <= 0) & (high >= 0)).all(axis=1)
-    apart = values.copy()
-    apart[:, -1] += EFFECT
-    moved = paired_differences(apart)
-    shares = [(paired.p_holm <= ALPHA).any(axis=1), covered, moved.p_holm[:, -1] <= ALPHA]
+    shifted_values = values.copy()
+    shifted_values[:, -1] += EFFECT
+    shifted = paired_differences(shifted_values)
+    shares = [(paired.p_holm <= ALPHA).any(axis=1), covered, shifted.p_holm[:, -1] <= ALPHA]
     error, coverage, power = (100 * float(share.mean()) for share in shares)
     return PairedShares(case, rows, seeds, alike, error, coverage, power)
 
@@ -163,9 +163,9 @@ class TrainedPower:
 
 def trained_power(luck: float, seeds: int, base_seeds: int, studies: int) -> TrainedPower:
     chance = np.random.default_rng(5)
-    shared = chance.normal(size=(studies, 1, base_seeds))
-    alone = chance.normal(size=(studies, TRAINED_ROWS, base_seeds))
-    values = math.sqrt(luck) * shared + math.sqrt(1 - luck) * alone
+    shared_noise = chance.normal(size=(studies, 1, base_seeds))
+    row_noise = chance.normal(size=(studies, TRAINED_ROWS, base_seeds))
+    values = math.sqrt(luck) * shared_noise + math.sqrt(1 - luck) * row_noise
     counts = [base_seeds, *[seeds] * (TRAINED_ROWS - 1)]
     errors = _any_marked(values, counts)
     values[:, 1] += TRAINED_EFFECT

@@ -99,9 +99,9 @@ class Marian(nn.Module):
         self.marian = MarianMTModel(marian)
 
     def forward(self, source: Tensor, shifted: Tensor) -> Tensor:
-        real = source != PAD
+        is_piece = source != PAD
         output = self.marian(
-            input_ids=source, attention_mask=real, decoder_input_ids=shifted, use_cache=False
+            input_ids=source, attention_mask=is_piece, decoder_input_ids=shifted, use_cache=False
         )
         logits: Tensor = output.logits
         return logits

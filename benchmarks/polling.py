@@ -79,10 +79,12 @@ def cpu_share(trials: int) -> float:
         start_times = sweep.cpu_times()
         began = time.monotonic()
         time.sleep(0.75 * WAITS_S)
-        after = sweep.cpu_times()
+        end_times = sweep.cpu_times()
         ended = time.monotonic()
         assert process.wait() == 0
-        return (after.user + after.system - start_times.user - start_times.system) / (ended - began)
+        return (end_times.user + end_times.system - start_times.user - start_times.system) / (
+            ended - began
+        )
 
 
 def between_trials() -> float:

@@ -43,9 +43,9 @@ def provenance(module: str, peers: Sequence[str]) -> Result:
 def _of_any_machine(word: str) -> str:
     """A path without this machine's folders: relative to here, or otherwise its last two parts."""
     path = Path(word)
-    here = Path.cwd()
-    if path.is_absolute() and path.is_relative_to(here):
-        return str(path.relative_to(here))
+    current_folder = Path.cwd()
+    if path.is_absolute() and path.is_relative_to(current_folder):
+        return str(path.relative_to(current_folder))
     return str(Path("...", *path.parts[-2:])) if path.is_absolute() or ".." in path.parts else word
 
 

@@ -122,8 +122,8 @@ def _training(lines: list[Line]) -> list[Sheet]:
 def _speed(line: Line) -> tuple[str, ...]:
     speeds = line["tokens_per_s"]
     arithmetic = line["arithmetic"] + (", tuned" if line["tuned"] else "")
-    measured = f"{median(speeds):,.0f}", _range(speeds, ",.0f"), f"{line['mfu']:.0%}"
-    return line["size"], line["program"], arithmetic, *measured
+    figures = f"{median(speeds):,.0f}", _range(speeds, ",.0f"), f"{line['mfu']:.0%}"
+    return line["size"], line["program"], arithmetic, *figures
 
 
 def _ratios(lines: list[Line]) -> Sheet:
@@ -205,15 +205,15 @@ def _checkpoint(line: Line) -> list[Sheet]:
         "here (extrapolated from one step), and at a million tokens/s, "
         "the goal for one GPU (computed)."
     )
-    here = line["share_here"]
+    share = line["share_here"]
     gpu = line["share_on_gpu"]
     goal = CHECKPOINT_STALL
     seconds = f"{median(line['seconds']):.2f} s", _range(line["seconds"], ".2f")
     row = (
         *seconds,
-        f"{here:.2%}",
+        f"{share:.2%}",
         f"{gpu:.1%}",
-        f"≤ {goal:.0%} {MET if max(here, gpu) <= goal else MISSED}",
+        f"≤ {goal:.0%} {MET if max(share, gpu) <= goal else MISSED}",
     )
     return [
         Sheet(
@@ -226,8 +226,8 @@ def _checkpoint(line: Line) -> list[Sheet]:
     ]
 
 
-def _goal(reached: float, goal: float | None) -> str:
-    return "" if goal is None else f"≥ {goal:.2f} {MET if reached >= goal else MISSED}"
+def _goal(ratio: float, goal: float | None) -> str:
+    return "" if goal is None else f"≥ {goal:.2f} {MET if ratio >= goal else MISSED}"
 
 
 def _range(values: list[float], form: str) -> str:

@@ -43,10 +43,10 @@ def correlation(values: Any) -> tuple[float, float]:
     rows, seeds = values.shape
     centered = values - values.mean(axis=1, keepdims=True)
     seed_means = centered.mean(axis=0)
-    alone = centered - seed_means
+    residuals = centered - seed_means
     df = (rows - 1) * (seeds - 1)
     shared_square = rows * (seed_means**2).sum() / (seeds - 1)
-    alone_square = (alone**2).sum() / df
+    alone_square = (residuals**2).sum() / df
     row_correlation = (shared_square - alone_square) / (shared_square + (rows - 1) * alone_square)
     return float(row_correlation), float(special.fdtrc(seeds - 1, df, shared_square / alone_square))
 

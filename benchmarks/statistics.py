@@ -171,7 +171,7 @@ def shares(case: str, draw: Draw, row_seeds: Sizes, studies: int) -> Shares:
     number = np.array(row_seeds)
     rows = len(row_seeds)
     tested = differences(means, variances, number)
-    moved = differences(means + EFFECT * (np.arange(rows) == 1), variances, number)
+    shifted = differences(means + EFFECT * (np.arange(rows) == 1), variances, number)
     wrong = tested.p_holm <= ALPHA
     covered = tested.p * (rows - 1) > ALPHA  # as intervals() says: checked in tests
     percent = {
@@ -179,9 +179,9 @@ def shares(case: str, draw: Draw, row_seeds: Sizes, studies: int) -> Shares:
         "coverage": covered.all(axis=1),
         "against": (wrong & (tested.difference < 0)).any(axis=1),
     }
-    power = 100 * float((moved.p_holm[:, 0] <= ALPHA).mean()) if case in CASES else None
-    measured = {name: 100 * float(flags.mean()) for name, flags in percent.items()}
-    return Shares(case, rows, row_seeds[1], row_seeds[0], power=power, **measured)
+    power = 100 * float((shifted.p_holm[:, 0] <= ALPHA).mean()) if case in CASES else None
+    percentages = {name: 100 * float(flags.mean()) for name, flags in percent.items()}
+    return Shares(case, rows, row_seeds[1], row_seeds[0], power=power, **percentages)
 
 
 def moments(values: Sequence[Any]) -> tuple[Any, Any]:

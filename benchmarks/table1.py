@@ -177,13 +177,13 @@ def _dearer_attention(d: int, unit: str, costs: Costs) -> tuple[str, str, str, s
     ]
     n = crossing(CROSSING_LENGTHS, ratios)
     if n is not None:
-        measured = f"n = {n:.0f}"
+        measurement = f"n = {n:.0f}"
     else:
         side = "below" if ratios[0] >= 1 else "above"
         end = CROSSING_LENGTHS[0] if ratios[0] >= 1 else CROSSING_LENGTHS[-1]
-        measured = f"{side} n = {end}"
+        measurement = f"{side} n = {end}"
     claim = f"attention is dearer than recurrence from n, d {d}"
-    return claim, unit, f"n ≈ {d}", measured
+    return claim, unit, f"n ≈ {d}", measurement
 
 
 def _convolution_over_recurrence(k: int, unit: str, costs: Costs) -> tuple[str, str, str, str]:

@@ -105,7 +105,7 @@ def test_model_data_and_decoding_know_nothing_of_the_platform() -> None:
     """Configuration keys have its roles, and training, which decoding measures with, has its trial:
     neither lends."""
     knowing = {"transformer.config", *map(module_name, modules("transformer/training"))}
-    lent = {
+    task_names = {
         f"{module}.{platform_name.rpartition('.')[2]}"
         for module in knowing
         for platform_name in platform_names(file_of(module))
@@ -114,12 +114,12 @@ def test_model_data_and_decoding_know_nothing_of_the_platform() -> None:
         path for room in ("model", "data", "decoding") for path in modules(f"transformer/{room}")
     ]
     visited = reached(inside, *knowing)
-    assert "transformer.config.Problem" in lent
+    assert "transformer.config.Problem" in task_names
     assert {*inside, ROOT / "transformer/faults.py"} <= visited
     assert not [
         name(path)
         for path in visited
-        if imported(path) & {"sweeps", "tracking"} or named(path) & lent
+        if imported(path) & {"sweeps", "tracking"} or named(path) & task_names
     ]
 
 
@@ -196,9 +196,9 @@ def test_neither_files_nor_folders_import_in_a_circle() -> None:
     files = {module_name(path): our_modules(path) for package in OURS for path in modules(package)}
     folders: dict[str, set[str]] = {}
     for module, targets in files.items():
-        here = folder_name(module)
-        folders.setdefault(here, set()).update(
-            folder_name(target) for target in targets if folder_name(target) != here
+        own_folder = folder_name(module)
+        folders.setdefault(own_folder, set()).update(
+            folder_name(target) for target in targets if folder_name(target) != own_folder
         )
     assert {"sweeps.planning", "transformer.training"} <= set(folders)
     assert circle(files) == []

@@ -113,11 +113,11 @@ def test_reading_needs_no_torch_or_ray_and_what_does_names_the_extra(
     site: Path, tmp_path: Path
 ) -> None:
     digits(tmp_path / "runs" / "digits", 0.5, 0.75, 0.875, 1.0)
-    ended, output = without(PACKAGES_OF_RUN, site, tmp_path, READING)
-    assert ended == [0] * len(READING), output
+    exit_codes, output = without(PACKAGES_OF_RUN, site, tmp_path, READING)
+    assert exit_codes == [0] * len(READING), output
     assert (tmp_path / "runs" / "digits" / "report.html").is_file()
-    ended, output = without(PACKAGES_OF_RUN, site, tmp_path, RUNNING)
-    assert ended == [2] * len(RUNNING)
+    exit_codes, output = without(PACKAGES_OF_RUN, site, tmp_path, RUNNING)
+    assert exit_codes == [2] * len(RUNNING)
     assert output.count("allelse[run] is not installed: mlflow, pooch, ") == len(RUNNING)
     assert "type pip install 'allelse[run]'" in output
 

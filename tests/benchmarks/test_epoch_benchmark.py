@@ -25,11 +25,11 @@ def test_checkouts_in_their_own_processes_take_the_steps_of_this_one() -> None:
     worker = Worker()
     state = start(work.trial, PIECES, worker.device)
     forward_backward = make_forward_backward(state.model, work.trial)
-    here = [
+    losses = [
         float(train_step(state, blocks, work.trial, worker, forward_backward).loss)
         for blocks in work.steps()
     ]
-    assert new == old == here
+    assert new == old == losses
     assert line["shapes"][-1] >= TOY.shapes
 
 

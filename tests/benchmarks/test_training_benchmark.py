@@ -33,9 +33,9 @@ def test_the_peer_with_our_weights_has_our_logits() -> None:
     )
     with torch.no_grad():
         logits = ours.logits(ours(batch.source, batch.shifted))
-        real = batch.target != PAD
+        is_piece = batch.target != PAD
         torch.testing.assert_close(
-            theirs(batch.source, batch.shifted)[real], logits[real], atol=1e-3, rtol=1e-3
+            theirs(batch.source, batch.shifted)[is_piece], logits[is_piece], atol=1e-3, rtol=1e-3
         )
 
 

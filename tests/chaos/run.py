@@ -57,7 +57,7 @@ def run(
                 disk.thaw()  # who waits for it could not be killed
 
 
-def struck(target: Target, strike: Strike, drawn: Random) -> Recovery:
+def struck(target: Target, strike: Strike, random: Random) -> Recovery:
     """Strike until something is hit. Raises AssertionError if the sweep does not recover as it
     should."""
     # the only trial may be on the head, and the fault for another machine
@@ -65,7 +65,7 @@ def struck(target: Target, strike: Strike, drawn: Random) -> Recovery:
     while time.monotonic() < deadline:
         await_training(target, strike.measured)
         try:
-            recovery = Striking(target, strike, drawn).until_training()
+            recovery = Striking(target, strike, random).until_training()
         except NothingToHitError:
             time.sleep(0.2)
             continue

@@ -56,8 +56,8 @@ class Recovery:
 
     @property
     def words(self) -> str:
-        after = "hit nothing" if self.seconds is None else f"{self.seconds:.1f} s to training again"
-        return f"{after}, typed again {self.typed_again} times"
+        delay = "hit nothing" if self.seconds is None else f"{self.seconds:.1f} s to training again"
+        return f"{delay}, typed again {self.typed_again} times"
 
 
 @dataclass(frozen=True)
@@ -72,10 +72,10 @@ class Due:
 class Striking:
     """One strike while it is under way."""
 
-    def __init__(self, target: Target, strike: Strike, drawn: Random) -> None:
+    def __init__(self, target: Target, strike: Strike, random: Random) -> None:
         self.target = target
         self.strike = strike
-        self.drawn = drawn
+        self.drawn = random
         self.faults: list[Fault] = []
         self.repairs: list[Due] = []
         self.before: dict[str, Standing] = {}
@@ -117,13 +117,13 @@ class Striking:
 
     def _check_it_was_ending(self) -> None:
         """A sweep that a fault was to end may complete its study only if it was about to."""
-        after = (
+        trained_s = (
             max((standing.ts for standing in self.target.standings().values()), default=0.0)
             - self.struck
         )
         if self._ends_the_sweep():
-            assert after < ENDING_S, (
-                f"it trained for {after:.0f} s more, although {self.faults[-1].name}"
+            assert trained_s < ENDING_S, (
+                f"it trained for {trained_s:.0f} s more, although {self.faults[-1].name}"
             )
 
     def _inflict(self, fault: Fault, lasts: float) -> None:
@@ -233,13 +233,13 @@ class Striking:
         return max(times)
 
 
-def check_end(target: Target, allowed: list[End]) -> None:
+def check_end(target: Target, allowed_ends: list[End]) -> None:
     """The sweep ended in one of these ways: its exit code, and one line. Raises AssertionError."""
     output = target.output.read_text("utf-8")
     evidence = f"exit code {target.code}, see {target.output}:\n{output[-2000:]}"
-    fitting = [end for end in allowed if end.code == target.code]
+    fitting = [end for end in allowed_ends if end.code == target.code]
     assert fitting, (
-        f"must be {' or '.join(str(end.code) for end in allowed) or 'no end'}, but is {evidence}"
+        f"must be {' or '.join(str(end.code) for end in allowed_ends) or 'no end'}, but is {evidence}"
     )
     assert "Traceback" not in output, evidence
     counts = [len(re.findall(re.escape(end.line), output)) for end in fitting if end.line]

@@ -79,9 +79,9 @@ class Target:
 
     def allelse(self, *words: str) -> None:
         """Another command on the head, to its end."""
-        ended = self.cluster.head.allelse(*words, cwd=self.folder)
-        assert ended.code in (0, 2), ended.output  # 2: it is refused if nothing runs any more
-        assert "Traceback" not in ended.output, ended.output
+        outcome = self.cluster.head.allelse(*words, cwd=self.folder)
+        assert outcome.code in (0, 2), outcome.output  # 2: it is refused if nothing runs any more
+        assert "Traceback" not in outcome.output, outcome.output
 
     @property
     def driver(self) -> psutil.Process:
@@ -196,12 +196,12 @@ def first_report(trial: Path, since: float) -> float | None:
     """When the newest attempt first reported a step since then, in Unix seconds."""
     trial_standing = standing(trial)
     journal = lines(trial / "journal.jsonl")
-    after = max(since, trial_standing.began)
+    earliest = max(since, trial_standing.began)
     return min(
         (
             line["ts"]
             for line in journal
-            if line["attempt"] == trial_standing.attempt and line["ts"] > after
+            if line["attempt"] == trial_standing.attempt and line["ts"] > earliest
         ),
         default=None,
     )

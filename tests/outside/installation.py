@@ -89,11 +89,11 @@ class Installation:
         ]
         if case.file:
             (self.folder / case.file).unlink()
-        printed = " ".join((process.stdout + process.stderr).split())
-        missing = [word for word in case.says.split() if word not in printed]
-        unwanted = re.findall(r"Traceback.*", printed)
+        output = " ".join((process.stdout + process.stderr).split())
+        missing = [word for word in case.says.split() if word not in output]
+        unwanted = re.findall(r"Traceback.*", output)
         data = self._plain(READ[case.reads](process.stdout)) if process.returncode == 0 else None
-        outcome = re.findall(r"Nothing was \w+\.", printed)
+        outcome = re.findall(r"Nothing was \w+\.", output)
         return {
             "code": process.returncode,
             "missing": missing + unwanted,

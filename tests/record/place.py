@@ -168,13 +168,13 @@ class Place:
 def scores_of(database: Path) -> dict[str, list[tuple[str, float]]]:
     """In MLflow's database, the runs of trials by experiment: each with its trial's key and newest
     score."""
-    wanted = """
+    query = """
         SELECT experiments.name, tags.value, latest_metrics.value FROM runs
         JOIN experiments USING (experiment_id) JOIN tags USING (run_uuid) JOIN latest_metrics USING (run_uuid)
         WHERE tags.key = 'trial.key' AND latest_metrics.key = 'final/score' AND runs.lifecycle_stage = 'active'
     """
     by_experiment: dict[str, list[tuple[str, float]]] = {}
     with closing(sqlite3.connect(database)) as opened:
-        for experiment, key, score in opened.execute(wanted):
+        for experiment, key, score in opened.execute(query):
             by_experiment.setdefault(experiment, []).append((key, score))
     return by_experiment

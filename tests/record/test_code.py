@@ -182,11 +182,11 @@ def test_code_is_free_until_a_step_and_a_trial_that_two_versions_trained_is_mark
 ) -> None:
     """Though it is the only one."""
     place.write({"parts/one.py": "def one():\n    return 1 / 0\n"})
-    failed = place.type("train", "task=toy", STUDY)
-    assert (failed.returncode, "--changed-code" in failed.stdout) == (1, False)
+    process = place.type("train", "task=toy", STUDY)
+    assert (process.returncode, "--changed-code" in process.stdout) == (1, False)
     place.write({"parts/one.py": ONE, "stops": ""})
-    failed = place.type("train", "task=toy", STUDY)
-    assert (failed.returncode, "add --changed-code" in failed.stdout) == (1, True)
+    process = place.type("train", "task=toy", STUDY)
+    assert (process.returncode, "add --changed-code" in process.stdout) == (1, True)
     assert "stopped by a person" in (place.study / "base-s1" / "error.txt").read_text()
     place.write({"parts/one.py": TEN})
     assert "--changed-code" in place.refused("train", "task=toy", STUDY)

@@ -132,12 +132,14 @@ def test_a_dropped_trial_leaves_mlflow_with_all_that_followed_from_it_and_comes_
     assert "up to date" not in swept.must("status", STUDY)
     swept.must("sync", STUDY)
     assert_shows_the_table(swept)
-    after = runs_of(swept)
+    new_runs = runs_of(swept)
     assert (
-        after["size_2-s1"].data.metrics["delta/score"]
+        new_runs["size_2-s1"].data.metrics["delta/score"]
         != old_runs["size_2-s1"].data.metrics["delta/score"]
     )
-    assert after["size_2-s1"].data.tags["row.score"] != old_runs["size_2-s1"].data.tags["row.score"]
+    assert (
+        new_runs["size_2-s1"].data.tags["row.score"] != old_runs["size_2-s1"].data.tags["row.score"]
+    )
     dropped_run = opened(swept)[0].get_run(old_runs["base-s3"].info.run_id)
     assert (dropped_run.info.lifecycle_stage, dropped_run.data.tags["sweep.left_out"]) == (
         "deleted",

@@ -22,19 +22,19 @@ def rows_in_table(project: Place) -> dict[str, float | None]:
 
 def tags(database: Path, name: str) -> set[str]:
     """The values of this tag in all runs of trials."""
-    wanted = """
+    query = """
         SELECT tags.value FROM tags JOIN tags AS kinds USING (run_uuid)
         WHERE tags.key = ? AND kinds.key = 'kind' AND kinds.value = 'trial'
     """
     with closing(sqlite3.connect(database)) as opened:
-        return {value for (value,) in opened.execute(wanted, (name,))}
+        return {value for (value,) in opened.execute(query, (name,))}
 
 
 def test_restoring_a_row_keeps_what_was_added_meanwhile(trained: Place) -> None:
     trained.train("size_2", "--add")
-    dropped = trained.must("drop", "size_2", STUDY, "--yes")
+    output = trained.must("drop", "size_2", STUDY, "--yes")
     trained.train("size_3", "--add")
-    (line,) = [line for line in dropped.splitlines() if line.startswith("To restore: ")]
+    (line,) = [line for line in output.splitlines() if line.startswith("To restore: ")]
     _, *words = shlex.split(line.removeprefix("To restore: "))
     trained.must(*words)
     assert rows_in_table(trained) == {"base": 4.0, "size_2": 8.0, "size_3": 12.0}

@@ -48,10 +48,10 @@ def test_training_and_evaluation_of_one_step_may_be_reported_apart(place: Place)
     log = (place.study / "base-s1" / "log.txt").read_text()
     assert log.count("step 1 was reported more than once") == 1
     assert log.count("was reported more than once") == 2, "once by each attempt"
-    wanted = "SELECT step, value FROM metrics WHERE key = ? ORDER BY step"
+    query = "SELECT step, value FROM metrics WHERE key = ? ORDER BY step"
     with closing(sqlite3.connect(place.folder / "runs" / "mlflow.db")) as store:
         histories = {
-            name: store.execute(wanted, (name,)).fetchall()
+            name: store.execute(query, (name,)).fetchall()
             for name in ("train/loss", "eval/loss", "rate")
         }
     for name, history in histories.items():

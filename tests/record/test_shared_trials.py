@@ -42,12 +42,12 @@ def weights_in(study: Path) -> dict[str, bytes]:
 
 def source_tags(database: Path) -> list[tuple[str, str]]:
     """By experiment, the trial that a run of MLflow names as its source."""
-    wanted = """
+    query = """
         SELECT experiments.name, tags.value FROM runs JOIN experiments USING (experiment_id)
         JOIN tags USING (run_uuid) WHERE tags.key = 'sweep.taken_from'
     """
     with closing(sqlite3.connect(database)) as opened:
-        return list(opened.execute(wanted))
+        return list(opened.execute(query))
 
 
 @pytest.mark.usefixtures("tracked")

@@ -82,8 +82,8 @@ def check_no_locks(study: Path) -> None:
 
 def placement_groups(cluster: Machines) -> list[str]:
     """The states of those that are not removed."""
-    printed = cluster.head.run(sys.executable, "-c", SHOWN, cluster.address).splitlines()
-    (line,) = [line for line in printed if line.startswith("states:")]  # Ray may print, too
+    lines = cluster.head.run(sys.executable, "-c", SHOWN, cluster.address).splitlines()
+    (line,) = [line for line in lines if line.startswith("states:")]  # Ray may print, too
     states: list[str] = json.loads(line.removeprefix("states:"))
     return states
 

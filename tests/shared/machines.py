@@ -139,8 +139,8 @@ class Machine:
 
     def _has(self, process: psutil.Process) -> bool:
         try:
-            here = Path(f"/proc/{self.first.pid}/ns/pid").readlink()
-            return Path(f"/proc/{process.pid}/ns/pid").readlink() == here
+            namespace = Path(f"/proc/{self.first.pid}/ns/pid").readlink()
+            return Path(f"/proc/{process.pid}/ns/pid").readlink() == namespace
         except OSError:
             return False
 

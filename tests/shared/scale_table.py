@@ -29,8 +29,8 @@ def scale_table() -> str:
         for name in SCALES
     }
     base = {name: _values(name) for name in SCALES}
-    written = {name: _keys(groups) for name, groups in files.items()}
-    documented = {*DIVIDED}.union(*written.values())
+    file_keys = {name: _keys(groups) for name, groups in files.items()}
+    documented = {*DIVIDED}.union(*file_keys.values())
     keys = [key for key in base["paper"] if key in documented]
     head = ["key", "symbol", "divided by", *(f"`{name}`" for name in SCALES)]
     lines = [head, ["---" for _ in head]]
@@ -38,7 +38,7 @@ def scale_table() -> str:
         symbol = SCHEMA.symbols.get(key, "")
         divisor = f"`scale.{DIVIDED[key]}`" if key in DIVIDED else ""
         cells = [
-            _cell(key, base[name][key], files[name]["scale"], key in written[name])
+            _cell(key, base[name][key], files[name]["scale"], key in file_keys[name])
             for name in SCALES
         ]
         lines.append([f"`{key}`", symbol, divisor, *cells])

@@ -164,6 +164,6 @@ def assert_exact(study: Study, statuses: Statuses, uri: str) -> None:
     trials = {trial.key: study.trial_folder(trial) for trial in study.trials}
     for run in trial_runs:
         journal = trials[run.data.tags["trial.key"]].journal()
-        wanted = [(line.step, round(1000 * line.ts), line.metrics["loss"]) for line in journal]
+        expected = [(line.step, round(1000 * line.ts), line.metrics["loss"]) for line in journal]
         points = client.get_metric_history(run.info.run_id, "loss")
-        assert sorted((point.step, point.timestamp, point.value) for point in points) == wanted
+        assert sorted((point.step, point.timestamp, point.value) for point in points) == expected

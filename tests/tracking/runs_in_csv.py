@@ -178,10 +178,10 @@ def unequal_steps(runs: Runs) -> Planted:
 def repeated_run(runs: Runs) -> Planted:
     """A seed that was run again, with another score."""
     line = runs.any_line()
-    again = line | {"name": f"{line['name']}-again", "bleu": line["bleu"] + 0.31}
-    again["output_dir"] += "-again"
-    runs.lines.append(again)
-    return "repeated-runs", _names([again])
+    repeated_line = line | {"name": f"{line['name']}-again", "bleu": line["bleu"] + 0.31}
+    repeated_line["output_dir"] += "-again"
+    runs.lines.append(repeated_line)
+    return "repeated-runs", _names([repeated_line])
 
 
 def copied_run(runs: Runs) -> Planted:

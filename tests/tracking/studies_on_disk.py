@@ -112,8 +112,8 @@ def opened(uri: str, experiment: str = EXPERIMENT) -> Store:
 
 def runs_of(study: Study, store: Store) -> list[Any]:
     client, experiment = store
-    wanted = f"tags.`sweep.id` = '{study.name}' and tags.`trial.key` != ''"
-    return list(client.search_runs([experiment], wanted))
+    query = f"tags.`sweep.id` = '{study.name}' and tags.`trial.key` != ''"
+    return list(client.search_runs([experiment], query))
 
 
 def only_run(study: Study, store: Store) -> Any:

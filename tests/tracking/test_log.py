@@ -14,16 +14,16 @@ def test_a_followed_log_gives_every_line_once_although_it_is_bounded(
     path = tmp_path / "log.txt"
     followed = log.FollowedLog(tmp_path / "log.txt")
     assert followed.more() == ""
-    written = [f"line {number} of the log\n" for number in range(30)]
+    lines = [f"line {number} of the log\n" for number in range(30)]
     text = ""
-    for index, line in enumerate(written):
+    for index, line in enumerate(lines):
         log.append_log(path, line)
         text += followed.more() if index % 3 == 0 else ""
-    assert text + followed.more() == "".join(written)
+    assert text + followed.more() == "".join(lines)
     followed.close()
-    assert sum(file.stat().st_size for file in tmp_path.iterdir()) <= 2 * (100 + len(written[-1]))
+    assert sum(file.stat().st_size for file in tmp_path.iterdir()) <= 2 * (100 + len(lines[-1]))
     afterwards = log.FollowedLog(path).more()
-    assert "".join(written).endswith(afterwards)
+    assert "".join(lines).endswith(afterwards)
     assert len(afterwards) > 100
 
 

@@ -74,8 +74,8 @@ def test_a_difference_is_from_the_mean_over_all_seeds_of_base_and_follows_it(
     )
     folder = study.trial_folder(study.trials[1])
     result = folder.result() or {}
-    again = result["scores"] | {"test": result["scores"]["test"] | {"accuracy": 0.94}}
-    folder.write_result({**result, "scores": again, "scoring": 2})
+    new_scores = result["scores"] | {"test": result["scores"]["test"] | {"accuracy": 0.94}}
+    folder.write_result({**result, "scores": new_scores, "scoring": 2})
 
     def of_wide() -> list[float]:
         send(study)
@@ -88,9 +88,9 @@ def test_a_difference_is_from_the_mean_over_all_seeds_of_base_and_follows_it(
     assert of_wide() == pytest.approx([0.03, 0.03])
     points = [store[0].get_metric_history(run.info.run_id, "final/accuracy") for run in sent]
     assert [len(point) for point in points] == [1, 2, 1, 1], "only a new score is another point"
-    dropped = {"ts": "2999-01-01T00:00:00Z", "command": "allelse drop", "dropped": ["base-s2"]}
+    drop_request = {"ts": "2999-01-01T00:00:00Z", "command": "allelse drop", "dropped": ["base-s2"]}
     other_trials = tuple(trial for trial in study.trials if trial != study.trials[1])
-    write_study(replace(study, trials=other_trials, asked=(*study.asked, dropped)))
+    write_study(replace(study, trials=other_trials, asked=(*study.asked, drop_request)))
     assert of_wide() == pytest.approx([0.05, 0.05])
 
 
@@ -137,8 +137,8 @@ def test_rows_have_mean_deviation_and_mark_in_every_run_and_in_the_study_s(
     words = [run.data.tags["row.accuracy"] for run in runs]
     assert words == ["0.910 ± 0.014"] * 2 + ["0.950 ± 0.000, +0.040"] * 2
     client, experiment = store
-    wanted = f"tags.kind = 'study' AND tags.`sweep.id` = '{study.name}'"
-    (study_run,) = client.search_runs([experiment], wanted)
+    query = f"tags.kind = 'study' AND tags.`sweep.id` = '{study.name}'"
+    (study_run,) = client.search_runs([experiment], query)
     table = Path(
         client.download_artifacts(study_run.info.run_id, "table.md", str(tmp_path))
     ).read_text("utf-8")
@@ -167,9 +167,9 @@ def test_a_double_without_content_is_removed_and_a_deleted_run_made_again(
 
 
 def models(client: Any, run: Any) -> Sequence[Any]:
-    wanted = f"source_run_id = '{run.info.run_id}'"
+    query = f"source_run_id = '{run.info.run_id}'"
     logged: Sequence[Any] = client.search_logged_models(
-        [run.info.experiment_id], filter_string=wanted
+        [run.info.experiment_id], filter_string=query
     )
     return logged
 

@@ -55,8 +55,8 @@ def test_every_row_trains_and_is_scored_alike_with_and_without_a_stop(
         assert all(map(math.isfinite, reports.values()))
         has_attention = config.model.encoder_layer == "attention"
         places = ["encoder", "decoder", "cross"] if has_attention else ["decoder", "cross"]
-        measured = {name for name in reports if name.startswith("attention/")}
-        assert measured == {
+        attention_names = {name for name in reports if name.startswith("attention/")}
+        assert attention_names == {
             f"attention/{side}_{statistic}"
             for side in places
             for statistic in ("logit_sd", "entropy")

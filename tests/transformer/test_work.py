@@ -137,18 +137,18 @@ def test_a_stopped_trial_is_scored_once_with_the_weights_of_an_uninterrupted_one
 
 
 def test_a_missing_checkpoint_is_not_replaced_by_another(whole: ToyTrial) -> None:
-    again = whole.again()
-    del again.checkpoints[8]
+    resumed = whole.again()
+    del resumed.checkpoints[8]
     with pytest.raises(MissingStepError, match="step 8"):
-        work(again)
-    assert again.said("evaluated") == []
+        work(resumed)
+    assert resumed.said("evaluated") == []
 
 
 def test_sets_with_scores_are_not_scored_again(whole: ToyTrial) -> None:
-    again = whole.again(scored={"dev": {"nll": 1.0}})
-    work(again)
-    assert again.reports == {}
-    assert again.said("evaluated") == whole.said("evaluated")[1:]
+    resumed = whole.again(scored={"dev": {"nll": 1.0}})
+    work(resumed)
+    assert resumed.reports == {}
+    assert resumed.said("evaluated") == whole.said("evaluated")[1:]
 
 
 @pytest.fixture(scope="module")

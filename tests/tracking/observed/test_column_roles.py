@@ -150,8 +150,8 @@ def test_a_precision_of_bits_is_a_setting_and_whole_scores_are_scores(tmp_path: 
 def test_whole_numbers_of_single_runs_are_no_settings(tmp_path: Path) -> None:
     lines = ["Unnamed: 0.1,lr,seed,job_id,best_epoch,tp,slurm,accuracy"]
     for index, (lr, seed) in enumerate((lr, seed) for lr in (1, 2, 3) for seed in (1, 2, 3)):
-        measured = f"{4471 + 13 * index},{index % 4},{80 + index % 6},{7000 + index}"
-        lines.append(f"{index},{lr},{seed},{measured},0.{5 + lr}{seed}3")
+        figures = f"{4471 + 13 * index},{index % 4},{80 + index % 6},{7000 + index}"
+        lines.append(f"{index},{lr},{seed},{figures},0.{5 + lr}{seed}3")
     answer = imported(tmp_path, "\n".join(lines), "--base", "lr=1")
     assert answer["settings"] == ["lr"]
     assert [row["seeds"] for row in answer["rows"]] == [[1, 2, 3]] * 3

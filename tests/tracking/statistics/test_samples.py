@@ -78,8 +78,8 @@ def test_resampling_agrees_with_that_of_sacrebleu(formula: str) -> None:
     base = near(references, 6)
     candidate = near(references, 7)
     tables = [counted(formula, side, references) for side in (base, candidate)]
-    drawn = resampled_scores(formula, tables, draws)
-    for table, ours in zip(tables, drawn, strict=True):
+    resamples = resampled_scores(formula, tables, draws)
+    for table, ours in zip(tables, resamples, strict=True):
         _, theirs = _bootstrap_resample(table.tolist(), metric, draws)
         assert ours == pytest.approx([score.score for score in theirs], rel=1e-5)  # float32 there
     systems = [("base", base), ("other", candidate)]
@@ -87,7 +87,7 @@ def test_resampling_agrees_with_that_of_sacrebleu(formula: str) -> None:
     (theirs_base, theirs_other) = next(
         scores for name, scores in results.items() if name != "System"
     )
-    size = np.abs(drawn[1] - drawn[0])
+    size = np.abs(resamples[1] - resamples[0])
     larger = np.count_nonzero(size - size.mean() > abs(theirs_other.score - theirs_base.score))
     assert theirs_other.p_value == (larger + 1) / (draws + 1)
 

@@ -31,13 +31,13 @@ COLUMNS = {
 def study(tmp_path: Path) -> Study:
     """Base is finished, a row failed, and another was never begun."""
     study = make_study(tmp_path / "runs/mine", {"base": [1], "a_heads_1": [1], "c_layers_2": [1]})
-    base, failed, _ = study.trials
+    base, failed_trial, _ = study.trials
     attempt = begin(study.trial_folder(base))
     report(study.trial_folder(base), attempt, range(10, 30, 10))
     finish(study, base, attempt, 30, bleu=None)
-    begin(study.trial_folder(failed))
-    study.trial_folder(failed).attempts.end(1, "failed")
-    study.trial_folder(failed).write_error("OutOfMemoryError: too wide\n")
+    begin(study.trial_folder(failed_trial))
+    study.trial_folder(failed_trial).attempts.end(1, "failed")
+    study.trial_folder(failed_trial).write_error("OutOfMemoryError: too wide\n")
     return study
 
 
@@ -132,9 +132,9 @@ def test_a_damaged_study_is_one_clear_error(study: Study, key: str, value: str, 
 
 
 def edit(path: Path, pattern: str, text: str) -> None:
-    changed, count = re.subn(pattern, text, path.read_text(), count=1)
+    new_text, count = re.subn(pattern, text, path.read_text(), count=1)
     assert count == 1
-    path.write_text(changed)
+    path.write_text(new_text)
 
 
 def test_a_wrong_folder_is_one_clear_error(study: Study) -> None:

@@ -35,9 +35,9 @@ def mixed(tmp_path: Path) -> Study:
     study = make_study(tmp_path / "mixed", {"base": [1, 2], "a_heads_1": [3, 4], "c_layers_2": [1]})
     for trial, ppl, bleu in zip(study.trials, (4.0, 5.0, 6.0), (30.0, 32.0, 28.0), strict=False):
         finish(study, trial, begin(study.trial_folder(trial)), 30, ppl=ppl, bleu=bleu)
-    failed = study.trial_folder(study.trials[3])
-    failed.attempts.end(begin(failed), "failed")
-    failed.write_error("CUDA out of memory | 3 GiB\nTraceback ...")
+    failed_folder = study.trial_folder(study.trials[3])
+    failed_folder.attempts.end(begin(failed_folder), "failed")
+    failed_folder.write_error("CUDA out of memory | 3 GiB\nTraceback ...")
     return study
 
 
@@ -160,19 +160,19 @@ def test_a_caption_speaks_of_shown_columns_alone(mixed: Study) -> None:
     for text in ("FLOPs: ", "time: measured", "difference from base, between means"):
         assert text in written("md", mixed)
         assert text not in written("tex", mixed), "its caption is that of a paper"
-    chosen = {
+    captions = {
         name: layout.written(
             "md", replace(whole_table(mixed, mixed.task.headline), view=View(columns=(name,)))
         )
         for name in ("bleu", "ppl_s1", "paper_ppl", "best_ppl")
     }
     assert any(
-        line.startswith("BLEU: measured on dev, beam 4") for line in chosen["bleu"].splitlines()
+        line.startswith("BLEU: measured on dev, beam 4") for line in captions["bleu"].splitlines()
     )
-    assert [name for name, text in chosen.items() if "measured on" in text] == ["bleu", "ppl_s1"]
-    assert [name for name, text in chosen.items() if "±: standard" in text] == ["bleu"]
-    assert "best PPL: the best value measured during training" in chosen["best_ppl"]
-    assert not any("Δ" in text for text in chosen.values())
+    assert [name for name, text in captions.items() if "measured on" in text] == ["bleu", "ppl_s1"]
+    assert [name for name, text in captions.items() if "±: standard" in text] == ["bleu"]
+    assert "best PPL: the best value measured during training" in captions["best_ppl"]
+    assert not any("Δ" in text for text in captions.values())
 
 
 # a row's settings that are not base's, its differences in PPL and BLEU, and its note

@@ -112,7 +112,7 @@ def test_pieces_are_those_of_the_whole_text_at_once(tmp_path: Path) -> None:
 
 def test_the_fingerprint_changes_with_everything_declared(tmp_path: Path) -> None:
     data = texts(tmp_path)
-    declared = [
+    variants = [
         data,
         replace(data, source="fr"),
         replace(data, target="fr"),
@@ -125,7 +125,7 @@ def test_the_fingerprint_changes_with_everything_declared(tmp_path: Path) -> Non
         replace(SYNTHETIC, vocab_size=999),
         replace(SYNTHETIC, name="multi30k"),
     ]
-    assert len({fingerprint(variant) for variant in declared}) == len(declared)
+    assert len({fingerprint(variant) for variant in variants}) == len(variants)
 
 
 def test_the_fingerprint_of_files_depends_on_their_content_and_not_on_their_names(
@@ -134,12 +134,12 @@ def test_the_fingerprint_of_files_depends_on_their_content_and_not_on_their_name
     places = [tmp_path / name for name in ("copy", "train", "dev", "test")]
     for folder in places:
         folder.mkdir()
-    changed = [
+    variants = [
         texts(folder, 300, **{folder.name: (SENTENCES, [*TRANSLATED[:3], "anders"])})
         for folder in places[1:]
     ]
     assert fingerprint(texts(tmp_path)) == fingerprint(texts(places[0]))
-    assert len({fingerprint(variant) for variant in (texts(tmp_path), *changed)}) == 4
+    assert len({fingerprint(variant) for variant in (texts(tmp_path), *variants)}) == 4
 
 
 def test_positions_must_hold_every_evaluated_sentence_and_a_tenth_of_the_training_pairs(

@@ -53,12 +53,12 @@ def right_pieces(model: Transformer, pairs: ParallelSet, index: int) -> int:
     """Piece by piece: those of one target that the model ranks first after the gold pieces before
     them."""
     source, target = (side[index].tolist() for side in (pairs.source, pairs.target))
-    right = 0
+    n_right = 0
     for position, piece in enumerate(target):
         prefix = torch.tensor([[BOS, *target[:position]]])
         logits = model.logits(model(torch.tensor([source]), prefix))[0, -1].tolist()
-        right += logits.index(max(logits)) == piece
-    return right
+        n_right += logits.index(max(logits)) == piece
+    return n_right
 
 
 @pytest.fixture
@@ -80,10 +80,10 @@ def test_nats_are_those_of_each_sentence_alone_and_a_mean_is_over_all_pieces(
     mean = sum(expected) / pairs.target.lengths.sum()
     on_dev = dev_metrics(model.train(), pairs, small_trial(label_smoothing=0.2), worker)
     assert on_dev["dev/nll"] == pytest.approx(mean, rel=1e-5)
-    right = [right_pieces(model.eval(), pairs, i) for i in range(len(pairs))]
-    assert [sentence.right for sentence in sentences] == right
-    assert on_dev["dev/accuracy"] == sum(right) / pairs.target.lengths.sum()
-    assert 0 < sum(right) < pairs.target.lengths.sum()
+    right_counts = [right_pieces(model.eval(), pairs, i) for i in range(len(pairs))]
+    assert [sentence.right for sentence in sentences] == right_counts
+    assert on_dev["dev/accuracy"] == sum(right_counts) / pairs.target.lengths.sum()
+    assert 0 < sum(right_counts) < pairs.target.lengths.sum()
 
 
 def test_of_equally_likely_pieces_the_first_counts() -> None:
@@ -101,10 +101,10 @@ def test_a_sentence_has_its_counts_and_the_set_their_share(
     evaluation = evaluate_set(wordy, EvaluationSet.of(copies, "dev", small_trial()), Worker())
     assert evaluation is not None
     pairs = copies.pairs("dev")
-    right = [right_pieces(wordy.model, pairs, i) for i in range(len(pairs))]
-    assert [sample["right"] for sample in evaluation.samples] == right
+    right_counts = [right_pieces(wordy.model, pairs, i) for i in range(len(pairs))]
+    assert [sample["right"] for sample in evaluation.samples] == right_counts
     assert [sample["pieces"] for sample in evaluation.samples] == pairs.target.lengths.tolist()
-    assert evaluation.scores["accuracy"] == sum(right) / pairs.target.lengths.sum()
+    assert evaluation.scores["accuracy"] == sum(right_counts) / pairs.target.lengths.sum()
 
 
 def test_translations_come_in_the_order_of_the_set(wordy: Translator, copies: Prepared) -> None:

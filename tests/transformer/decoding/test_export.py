@@ -128,10 +128,10 @@ def log_p(model: Transformer, source: list[int], target: list[int]) -> list[floa
     generated."""
     logits = model.logits(model(torch.tensor([source]), torch.tensor([[BOS, *target[:-1]]])))[0]
     logits[:, [PAD, BOS]] = -torch.inf
-    chosen: list[float] = (
+    log_probabilities: list[float] = (
         torch.log_softmax(logits, -1).gather(1, torch.tensor(target)[:, None])[:, 0].tolist()
     )
-    return chosen
+    return log_probabilities
 
 
 @pytest.mark.parametrize(

@@ -62,8 +62,10 @@ def log_p(model: Transformer, sentence: Tensor, pieces: tuple[int, ...]) -> floa
     """log P of a full output, in one forward pass."""
     logits = model.logits(model(sentence, torch.tensor([[BOS, *pieces[:-1]]])))[0]
     logits[:, [PAD, BOS]] = -torch.inf
-    chosen = torch.log_softmax(logits.double(), -1).gather(1, torch.tensor(pieces)[:, None])
-    return float(chosen.sum())
+    log_probabilities = torch.log_softmax(logits.double(), -1).gather(
+        1, torch.tensor(pieces)[:, None]
+    )
+    return float(log_probabilities.sum())
 
 
 def score(model: Transformer, sentence: Tensor, pieces: tuple[int, ...], alpha: float) -> float:
@@ -152,7 +154,7 @@ def test_stopping_early_and_caching_change_nothing(beam: int, alpha: float) -> N
 
 @pytest.mark.parametrize("alpha", [0.0, 4.0])
 def test_a_beam_of_one_is_greedy_for_any_alpha(alpha: float) -> None:
-    ended = 0
+    n_ended = 0
     for seed, sentence in itertools.product(range(11, 15), SENTENCES):
         model = peaked(seed=seed)
         longest = sentence.shape[1] + 6
@@ -162,8 +164,8 @@ def test_a_beam_of_one_is_greedy_for_any_alpha(alpha: float) -> None:
         )
         expected = score(model, sentence, (*pieces, EOS) if ends else tuple(pieces), alpha)
         assert_same([hypothesis], [Hypothesis(pieces, expected)])
-        ended += ends
-    assert 5 <= ended <= 15
+        n_ended += ends
+    assert 5 <= n_ended <= 15
 
 
 @pytest.mark.parametrize("beam", [1, 4])
@@ -173,9 +175,9 @@ def test_a_translation_does_not_depend_on_its_batch(beam: int) -> None:
     together = beam_search(model, padded(*SENTENCES), decode)
     backwards = beam_search(model, padded(*SENTENCES[::-1]), decode)[::-1]
     for sentence, first, second in zip(SENTENCES, together, backwards, strict=True):
-        (alone,) = beam_search(model, sentence, decode)
-        assert_same(first, alone)
-        assert_same(second, alone)
+        (single,) = beam_search(model, sentence, decode)
+        assert_same(first, single)
+        assert_same(second, single)
 
 
 @pytest.mark.parametrize("max_extra", [0, 3])

@@ -66,12 +66,12 @@ def padding(length: int) -> Tensor:
 
 
 def layers(ours: type, theirs: type) -> tuple[Any, Any]:
-    mine = ours(MODEL)
+    layer = ours(MODEL)
     reference = theirs(
         D, MODEL.n_heads, MODEL.d_ff, dropout=0.0, activation="relu", batch_first=True
     )
-    randomized(mine, reference)
-    return mine, reference
+    randomized(layer, reference)
+    return layer, reference
 
 
 @pytest.mark.parametrize("padded", [False, True])
@@ -92,11 +92,11 @@ def test_decoder_layer_equals_that_of_torch(padded: bool, causal: bool) -> None:
     memory = torch.randn(B, S, D)
     pad = padding(S) if padded else None
     source_mask = None if pad is None else padding_mask(pad)
-    mine = ours(
+    layer = ours(
         x, ours.cross.memory(memory), source_mask, causal_mask(T, x.device) if causal else None
     )
     mask = nn.Transformer.generate_square_subsequent_mask(T) if causal else None
-    assert_close(mine, theirs(x, memory, tgt_mask=mask, memory_key_padding_mask=pad))
+    assert_close(layer, theirs(x, memory, tgt_mask=mask, memory_key_padding_mask=pad))
 
 
 def test_attention_with_unequal_key_and_value_widths_equals_the_formula_head_by_head() -> None:
@@ -170,9 +170,9 @@ def test_fused_attention_drops_out_weights() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_values_and_gradients_are_torchs(length: int, dtype: torch.dtype) -> None:
     torch.manual_seed(1)
-    drawn = (torch.randn(5, 3, 7, length) * 20).to(dtype)
-    drawn[..., 1:].masked_fill_(torch.rand(5, 3, 7, length - 1) < 0.3, -math.inf)
-    ours, theirs = (drawn.clone().requires_grad_() for _ in range(2))
+    logits = (torch.randn(5, 3, 7, length) * 20).to(dtype)
+    logits[..., 1:].masked_fill_(torch.rand(5, 3, 7, length - 1) < 0.3, -math.inf)
+    ours, theirs = (logits.clone().requires_grad_() for _ in range(2))
     output = softmax(ours)
     expected = torch.softmax(theirs, -1, dtype=torch.float32)
     assert output.dtype == torch.float32

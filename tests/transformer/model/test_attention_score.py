@@ -63,10 +63,10 @@ def test_additive_logits_and_gradients_are_those_of_the_formula_in_slices_of_any
     torch.testing.assert_close(logits, written_out(*theirs), rtol=0, atol=1e-12)
     (logits * weights).sum().backward()
     (written_out(*theirs) * weights).sum().backward()
-    for mine, reference in zip(ours, theirs, strict=True):
-        assert mine.grad is not None
+    for part, reference in zip(ours, theirs, strict=True):
+        assert part.grad is not None
         # keys and vectors add up their slices in float32 at least
-        torch.testing.assert_close(mine.grad, reference.grad, rtol=0, atol=1e-12)
+        torch.testing.assert_close(part.grad, reference.grad, rtol=0, atol=1e-12)
     assert max(sizes) <= limit
     assert sum(sizes) == 2 * B * H * T * S * K * 8
 
@@ -110,9 +110,9 @@ def test_the_reported_spread_and_entropy_are_means_over_the_real_queries_of_a_pl
     spreads = defaultdict[str, list[float]](list)
     entropies = defaultdict[str, list[float]](list)
 
-    def note(side: str, real: list[int], logits: Tensor, weights: Tensor) -> None:
+    def note(side: str, real_lengths: list[int], logits: Tensor, weights: Tensor) -> None:
         """The queries of the sentences, without padding, head by head."""
-        for sentence, length in enumerate(real):
+        for sentence, length in enumerate(real_lengths):
             for row in logits[sentence, :, :length].flatten(0, 1):
                 spreads[side].append(float(np.std(row[row > -math.inf].numpy())))
             for row in weights[sentence, :, :length].flatten(0, 1):

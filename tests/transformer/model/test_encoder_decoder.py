@@ -107,8 +107,8 @@ def dropouts(training: bool = True, **changes: Any) -> list[tuple[float, tuple[i
 
     def noted(x: Tensor, p: float) -> Tensor:
         drops.append((p, tuple(x.shape)))
-        dropped: Tensor = apply(x, p)
-        return dropped
+        output: Tensor = apply(x, p)
+        return output
 
     with patch.object(_CpuDropout, "apply", noted):
         model(pieces(3, 5), pieces(3, 7))
@@ -122,11 +122,11 @@ def test_no_position_sees_a_later_one(changes: dict[str, Any]) -> None:
     target = pieces(3, 8, seed=1)
     old_logits = model(source, target)
     for first in range(8):
-        changed = target.clone()
-        changed[:, first:] = (target[:, first:] - 4 + 7) % 26 + 4
-        after = model(source, changed)
-        torch.testing.assert_close(after[:, :first], old_logits[:, :first], rtol=0, atol=1e-6)
-        assert (after[:, first:] - old_logits[:, first:]).abs().amax(-1).min() > 1e-4
+        changed_target = target.clone()
+        changed_target[:, first:] = (target[:, first:] - 4 + 7) % 26 + 4
+        new_logits = model(source, changed_target)
+        torch.testing.assert_close(new_logits[:, :first], old_logits[:, :first], rtol=0, atol=1e-6)
+        assert (new_logits[:, first:] - old_logits[:, first:]).abs().amax(-1).min() > 1e-4
 
 
 @pytest.mark.parametrize("changes", VARIANTS, ids=str)
@@ -136,8 +136,8 @@ def test_padding_changes_nothing(changes: dict[str, Any]) -> None:
     targets = [pieces(m, seed=20 + m) for m in (2, 8, 5)]
     together = model(padded(sources), padded(targets))
     for row, (source, target) in enumerate(zip(sources, targets, strict=True)):
-        alone = model(source[None], target[None])
-        torch.testing.assert_close(together[row, : len(target)], alone[0], rtol=1e-5, atol=1e-5)
+        logits = model(source[None], target[None])
+        torch.testing.assert_close(together[row, : len(target)], logits[0], rtol=1e-5, atol=1e-5)
 
 
 def test_embeddings_are_multiplied_by_the_root_of_the_width_before_positions_are_added() -> None:

@@ -38,9 +38,9 @@ def model_of(**changes: Any) -> ModelConfig:
 
 def sentence(length: int) -> Tensor:
     """Pieces [length], the last one end-of-sentence."""
-    drawn = torch.randint(4, 30, (length,), generator=torch.Generator().manual_seed(length))
-    drawn[-1] = EOS
-    return drawn
+    pieces = torch.randint(4, 30, (length,), generator=torch.Generator().manual_seed(length))
+    pieces[-1] = EOS
+    return pieces
 
 
 def together(*sentences: Tensor) -> Tensor:
@@ -57,8 +57,8 @@ def test_a_sentence_is_encoded_alike_alone_and_in_a_padded_batch(changes: dict[s
     sentences = [sentence(length) for length in (12, 1, 5, 9)]
     batch = encoded(model, together(*sentences))
     for row, pieces in enumerate(sentences):
-        alone = encoded(model, pieces[None])[0]
-        torch.testing.assert_close(batch[row, : len(pieces)], alone, rtol=0, atol=1e-6)
+        expected = encoded(model, pieces[None])[0]
+        torch.testing.assert_close(batch[row, : len(pieces)], expected, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("changes", LAYERS, ids=str)

@@ -125,8 +125,8 @@ def test_a_sentence_is_encoded_alike_alone_and_in_a_padded_batch(window: int) ->
     source = torch.nn.utils.rnn.pad_sequence(sentences, batch_first=True, padding_value=PAD)
     batch = model._encode(source, model._source_mask(source))
     for row, pieces in enumerate(sentences):
-        alone = model._encode(pieces[None], None)[0]
-        torch.testing.assert_close(batch[row, : len(pieces)], alone, rtol=0, atol=1e-6)
+        expected = model._encode(pieces[None], None)[0]
+        torch.testing.assert_close(batch[row, : len(pieces)], expected, rtol=0, atol=1e-6)
 
 
 def test_the_first_40_losses_of_a_window_of_twice_the_length_are_those_of_base() -> None:

@@ -31,9 +31,9 @@ def trained(state: TrainState, steps: range) -> TrainState:
 
 
 def assert_close(first: TrainState, second: TrainState) -> None:
-    for mine, theirs in zip(first.model.parameters(), second.model.parameters(), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-6)
-        moments = first.optimizer.state[mine]
+    for parameter, theirs in zip(first.model.parameters(), second.model.parameters(), strict=True):
+        torch.testing.assert_close(parameter, theirs, rtol=1e-5, atol=1e-6)
+        moments = first.optimizer.state[parameter]
         other_moments = second.optimizer.state[theirs]
         for name in ("step", "exp_avg", "exp_avg_sq"):
             torch.testing.assert_close(moments[name], other_moments[name], rtol=1e-6, atol=0)

@@ -210,11 +210,11 @@ def test_two_workers_go_on_with_a_trial_of_one_and_end_like_it(
         assert first.reports[4][name] == pytest.approx(single.reports[4][name], rel=1e-4)
     assert first.said("spent") == single.said("spent")
     assert second.said("evaluated") == []
-    for (name, mine, *_), (other_name, expected, *_) in zip(
+    for (name, scores, *_), (other_name, expected, *_) in zip(
         first.said("evaluated"), single.said("evaluated"), strict=True
     ):
         assert name == other_name
-        assert mine["nll"] == pytest.approx(expected["nll"], rel=1e-4)
+        assert scores["nll"] == pytest.approx(expected["nll"], rel=1e-4)
 
 
 def test_nan_other_weights_or_a_stop_on_one_worker_ends_all_of_them(
