@@ -99,15 +99,14 @@ def noise_cases(lists: Sequence[Sequence[float]]) -> dict[str, Draw]:
     def alike(studies: int, row_seeds: Sizes, chance: np.random.Generator) -> list[Any]:
         """All rows of a study from one list; every list has as many studies."""
         parts = np.array_split(np.arange(studies), len(centered))
-        return [
-            np.concatenate(
-                [
-                    chance.choice(group, (len(part), n))
-                    for group, part in zip(centered, parts, strict=True)
-                ]
-            )
-            for n in row_seeds
-        ]
+        draws = []
+        for n in row_seeds:
+            rows = [
+                chance.choice(group, (len(part), n))
+                for group, part in zip(centered, parts, strict=True)
+            ]
+            draws.append(np.concatenate(rows))
+        return draws
 
     def mixed(pool: Sequence[Any]) -> Draw:
         def draw(studies: int, row_seeds: Sizes, chance: np.random.Generator) -> list[Any]:
@@ -350,10 +349,9 @@ def main(
     all_shares = [
         shares(name, draw, sizes(*design, rows), studies) for rows, (name, draw), design in designs
     ]
-    sheets = [
-        shares_sheet([case_shares for case_shares in all_shares if case_shares.rows == rows])
-        for rows in (ROWS, FEW)
-    ]
+    sheets = []
+    for rows in (ROWS, FEW):
+        sheets.append(shares_sheet([share for share in all_shares if share.rows == rows]))
     result["shares"] = [*map(asdict, all_shares)]
     promises_kept = all(case_shares.kept for case_shares in all_shares)
     if noise is None:

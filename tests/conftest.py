@@ -50,15 +50,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         )
 
 
+def _mark_names(item: pytest.Item) -> set[str]:
+    return {mark.name for mark in item.iter_markers()}
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Files that start Ray come first, then those that train: the last long file to start keeps one
     process waiting."""
     missing = _missing()
-    without = [
-        item for item in items if missing.keys() & {mark.name for mark in item.iter_markers()}
-    ]
-    config.hook.pytest_deselected(items=without)
-    items[:] = [item for item in items if item not in without]
+    deselected = [item for item in items if missing.keys() & _mark_names(item)]
+    config.hook.pytest_deselected(items=deselected)
+    items[:] = [item for item in items if item not in deselected]
     ray = {item.path for item in items if item.get_closest_marker("ray")}
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: (item.path not in ray, item.path not in slow))

@@ -30,12 +30,14 @@ LINEAGE = re.compile(r"(?<=checkpoints/[0-9a-f]{16})-\w+")
 READ: dict[str, Callable[[str], Any]] = {
     "json": json.loads,
     "yaml": yaml.safe_load,
-    "csv": lambda text: [
-        {name: number(row[name]) for name in row} for row in csv.DictReader(io.StringIO(text))
-    ],
+    "csv": lambda text: list(map(numbers, csv.DictReader(io.StringIO(text)))),
     "lines": str.splitlines,
     "": lambda text: None,
 }
+
+
+def numbers(row: dict[str, str]) -> dict[str, float | str]:
+    return {name: number(text) for name, text in row.items()}
 
 
 def number(text: str) -> float | str:

@@ -66,12 +66,12 @@ class Running:
         cwd: Path,
         trial: Path,
         env: dict[str, str] | None = None,
-        before: Callable[[], None] | None = None,
+        preexec: Callable[[], None] | None = None,
     ) -> "Running":
         """In a session of its own, so that a signal to it reaches nothing else. It ends with its
         test at the latest.
 
-        ``before`` is called in the new process.
+        ``preexec`` is called in the new process.
         """
         process = subprocess.Popen(
             command(*words),
@@ -81,7 +81,7 @@ class Running:
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
-            preexec_fn=before,
+            preexec_fn=preexec,
         )
         STARTED.append(process)
         return cls(process, trial)
