@@ -276,7 +276,7 @@ def test_the_plan_says_the_numbers_of_the_page(
     sentences = " ".join(content.split())
     flops = {planned.trial.row: planned.costs.flops or 0 for planned in trials}
     assert len(trials) == 66
-    one_seed = f"One seed of all 20 rows takes {sum(flops.values()):.2e} FLOPs"
+    one_seed = f"one seed of all 20 rows takes {sum(flops.values()):.2e} FLOPs"
     assert one_seed.replace("e+", "e") in sentences
     of_all = sum(planned.costs.flops or 0 for planned in trials)
     assert f"three of every other row, take {of_all:.2e}".replace("e+", "e") in sentences
