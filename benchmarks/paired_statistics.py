@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks.sheet import MET, MISSED, Sheet
 from tracking.card import Metric
 from tracking.statistics.finding import ALPHA
-from tracking.statistics.paired_family import paired_family
+from tracking.statistics.paired_family import paired_families
 from tracking.statistics.paired_tests import paired_differences, paired_exponential_intervals
 from tracking.statistics.seed_tests import differences, intervals
 
@@ -89,19 +89,17 @@ def paired_shares(case: str, rows: int, seeds: int, alike: float, studies: int) 
 
 def check_against_paired_table(case: str, rows: int, seeds: int) -> None:
     """Raises AssertionError unless a table of the same values has the same marks and intervals."""
-    values = drawn(case, rows, seeds, 0.5, CHECKED, np.random.default_rng(1))
-    found = paired_differences(values)
+    drawn_values = drawn(case, rows, seeds, 0.5, CHECKED, np.random.default_rng(1))
+    found = paired_differences(drawn_values)
     low, _ = intervals(found)
     for study in range(CHECKED):
         of_rows = {
             f"r{row}": dict(enumerate((30.0 + of_row).tolist()))
-            for row, of_row in enumerate(values[study])
+            for row, of_row in enumerate(drawn_values[study])
         }
-        made = paired_family(
-            Metric("score"), {"base": dict.fromkeys(range(seeds), 30.0), **of_rows}, "base"
-        )
-        assert made is not None
-        tests = made.tests.values()
+        values = {"base": dict.fromkeys(range(seeds), 30.0), **of_rows}
+        families = paired_families(Metric("score"), values, dict.fromkeys(of_rows, "base"))
+        tests = families["base"].tests.values()
         assert np.allclose([test.p for test in tests], found.p_holm[study], rtol=1e-6, atol=0)
         assert np.allclose([test.low for test in tests], low[study], rtol=1e-6, atol=1e-9)
 

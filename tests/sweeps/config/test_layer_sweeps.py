@@ -66,9 +66,11 @@ def test_one_width_of_keys_is_compared_within_itself(tmp_path: Path) -> None:
     """The rows of a width differ from the scaled one of that width in their score alone."""
     composition = compose_sweep(["sweep=scores", "scale=tiny"], tmp_path)
     by_name = {row.name: row.settings.trial for row in composition.rows}
+    references = composition.shared.sweep.references
     for reference in ("base", "d_k_16", "d_k_256"):
         prefix = "" if reference == "base" else f"{reference}-"
         for score in ("dot", "additive"):
             model = by_name[f"{prefix}attention_score_{score}"].model
             same = vars(by_name[reference].model) | {"attention_score": score}
             assert vars(model) == same
+            assert references.get(f"{prefix}attention_score_{score}", "base") == reference

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from studies_on_disk import begin, finish, make_study
 
+from tracking.activity.later_changes import later_note
 from tracking.card import Metric
 from tracking.report.forest import COLORS
 from tracking.statistics.finding import SAYS, Finding, FindingKind, kind_of, label
-from tracking.statistics.study_findings import later_note
 
 EARLY, LATE = "2020-01-01T00:00:00+00:00", "2999-01-01T00:00:00Z"
 UP, DOWN = Metric("bleu"), Metric("ppl", better="down")

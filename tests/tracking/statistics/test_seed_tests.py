@@ -14,6 +14,7 @@ from tracking.statistics.finding import ALPHA
 from tracking.statistics.seed_tests import (
     CANDIDATES,
     POWER,
+    Comparisons,
     Power,
     differences,
     exponential_intervals,
@@ -198,3 +199,27 @@ def test_no_number_of_seeds_marks_nothing() -> None:
     assert Power([1.0, 1.0]).seeds_needed([3, 3], 0.0, 0) is None
     assert Power([1.0, 1.0]).seeds_needed([3, 3], 1e-4, 0) is None
     assert Power([1.0, 1.0]).seeds_needed([3, 3], 1e9, 0) == CANDIDATES[0]
+
+
+@pytest.mark.parametrize("seeds_of_references", [3, 9])
+def test_rows_with_three_references_are_marked_by_chance_in_five_percent_of_studies(
+    seeds_of_references: int,
+) -> None:
+    """Without any true difference; and all intervals hold in the other studies."""
+    reference_of_row = {1: 0, 2: 0, 3: 0, 4: 3, 5: 3, 6: 0, 7: 6, 8: 6}
+    comparisons = Comparisons(np.array([*reference_of_row]), np.array([*reference_of_row.values()]))
+    seeds = np.full(9, 3)
+    seeds[[0, 3, 6]] = seeds_of_references
+    random = np.random.default_rng(1)
+    means = np.empty((STUDIES, 9))
+    variances = np.empty((STUDIES, 9))
+    for row in range(9):
+        values = random.normal(size=(STUDIES, seeds[row]))
+        means[:, row] = values.mean(axis=1)
+        variances[:, row] = values.var(axis=1, ddof=1)
+    tested = differences(means, variances, seeds, comparisons)
+    low, high = intervals(tested)
+    any_marked = (tested.p_holm <= 0.05).any(axis=1)
+    all_hold = ((low <= 0) & (high >= 0)).all(axis=1)
+    assert 0.025 < any_marked.mean() < 0.055
+    assert all_hold.mean() == pytest.approx(1 - any_marked.mean(), abs=0.002)

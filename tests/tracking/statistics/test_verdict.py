@@ -30,7 +30,7 @@ def a_family(metric: Metric = BLEU, marked: bool = True, **ends: tuple[float, fl
 
 
 def words(found: Family, published: dict[str, float | None]) -> dict[str, str]:
-    given = verdict(found, published)
+    given = verdict([found], published)
     assert given is not None
     return given.rows
 
@@ -91,9 +91,9 @@ def test_rows_without_a_test_or_a_published_value() -> None:
         "better": "agrees",
         "worse": "not tested: 1 seed",
     }
-    assert verdict(found, {"better": 26.4}) is None
-    assert verdict(found, {"base": 25.8, "other": None}) is None
-    assert verdict(found, {"base": 25.8, "elsewhere": 1.0}) is None
+    assert verdict([found], {"better": 26.4}) is None
+    assert verdict([found], {"base": 25.8, "other": None}) is None
+    assert verdict([found], {"base": 25.8, "elsewhere": 1.0}) is None
 
 
 def test_rank_agreement_is_that_of_scipy_with_a_permutation_p() -> None:
@@ -115,7 +115,7 @@ def test_rank_agreement_is_that_of_scipy_with_a_permutation_p() -> None:
 
 def test_the_order_is_told_in_words() -> None:
     given = verdict(
-        a_family(low=(1, 1), middle=(2, 2), high=(3, 3)),
+        [a_family(low=(1, 1), middle=(2, 2), high=(3, 3))],
         {"base": 5, "low": 6, "middle": 7, "high": 8},
     )
     assert given is not None

@@ -5,12 +5,15 @@ import math
 from collections import defaultdict
 from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pytest
 import torch
 from small_trials import random_pairs, small_model
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from transformer.data.batches import collate
 from transformer.data.vocabulary import PAD
@@ -64,6 +67,46 @@ def test_additive_logits_and_gradients_are_those_of_the_formula_in_slices_of_any
         torch.testing.assert_close(mine.grad, other.grad, rtol=0, atol=1e-12)
     assert max(sizes) <= limit
     assert sum(sizes) == 2 * B * H * T * S * K * 8
+
+
+class PeakOfTensors(TorchDispatchMode):
+    """The most bytes that tensors made within it hold at a time."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.peak = 0
+        self._sizes = WeakKeyDictionary[torch.UntypedStorage, int]()
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        result = function(*args, **(kwargs or {}))
+        for tensor in tree_leaves(result):
+            if isinstance(tensor, Tensor):
+                storage = tensor.untyped_storage()
+                self._sizes[storage] = storage.nbytes()
+        self.peak = max(self.peak, sum(self._sizes.values()))
+        return result
+
+
+def test_forward_and_backward_hold_no_more_than_a_slice_of_the_sums(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    heads, queries, keys, width = 8, 128, 128, 64
+    limit = 2**20
+    monkeypatch.setattr(module, "LARGEST_SLICE", limit)
+    query, key = (torch.randn(1, heads, queries, width, requires_grad=True) for _ in range(2))
+    vector = torch.randn(heads, width, requires_grad=True)
+    with PeakOfTensors() as forward:
+        logits = additive_logits(query, key, vector)
+    gradient = torch.randn_like(logits)
+    with PeakOfTensors() as backward:
+        logits.backward(gradient)
+    small = 4 * heads * (queries * keys + 6 * queries * width)  # logits, and gradients of the parts
+    sums = 4 * heads * queries * keys * width
+    assert limit + small < sums / 10
+    assert limit / 2 < forward.peak <= limit + small
+    assert limit / 2 < backward.peak <= limit + small
 
 
 def test_additive_logits_in_bfloat16_are_near_those_in_float32() -> None:
