@@ -35,9 +35,9 @@ def test_plan_and_lock_hold_the_references_and_references_have_the_seeds_of_base
     assert lock["tests"]["references"] == {"size_3": "size_2", "size_4": "size_2"}
     followed = on_one_line(place.must("plan", *words))
     assert "Follows its lock" in followed
-    other = on_one_line(place.must("plan", *WORDS, "sweep.references={size_3: size_2}"))
+    output = on_one_line(place.must("plan", *WORDS, "sweep.references={size_3: size_2}"))
     changed = "sweep.references size_3 with size_2, size_4 with size_2, now size_3 with size_2"
-    assert f"Tests changed: {changed}" in other
+    assert f"Tests changed: {changed}" in output
 
 
 def test_a_plan_without_references_has_none(place: Place) -> None:
