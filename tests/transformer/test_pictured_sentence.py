@@ -60,5 +60,7 @@ def test_it_is_refused_before_training_if_it_cannot_be_drawn(
     assert problem.found == "has 41 pieces, with end-of-sentence"
     assert problem.allowed == f"must have at most {SMALL.max_positions}, as model.max_positions"
     assert list(TRANSLATION.data_problems(pictured(config, "a b"), data)) == []
+    (problem,) = TRANSLATION.data_problems(pictured(config, "a \udcff"), data)
+    assert problem.found == "has bytes that are not UTF-8"
     (problem,) = TRANSLATION.problems(pictured(config, " "))
     assert (problem.key, problem.found) == ("train.pictured_sentence", "is empty")

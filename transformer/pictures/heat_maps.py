@@ -15,6 +15,8 @@ SIDE = 96.0
 LEAST_FOR_WORDS = 5.0
 SWATCH = 6.0
 HALF_LETTER = 0.36
+HEADING = 46.0
+"""The least distance of two maps, so that each has room for its \"head 12\"."""
 
 
 class Grid:
@@ -30,13 +32,14 @@ class Grid:
         self.height = queries * self.cell
         word_width = width_of(reading.queries.texts, SIZE) if self.has_words else 0.0
         self.key_height = width_of(reading.keys.texts, SIZE) + 4 if self.has_words else 0.0
+        self.step = max(self.width + APART, HEADING)
+        self.drop = max(self.height + APART, HEADING)
         self.left = MARGIN + SMALL + 6 + word_width + 3
         self.top = MARGIN + 2 * TITLE
 
     def corner(self, layer: int, head: int) -> tuple[float, float]:
         """The upper left corner of a map; layer and head are counted from 0."""
-        x = self.left + head * (self.width + APART)
-        return x, self.top + layer * (self.height + APART)
+        return self.left + head * self.step, self.top + layer * self.drop
 
     def corners(self) -> list[list[tuple[float, float]]]:
         """The corners of all maps, by layer and head."""
@@ -47,8 +50,9 @@ class Grid:
 
     @property
     def size(self) -> tuple[float, float]:
-        right, bottom = self.corner(self.layers, self.heads)
-        return right - APART + MARGIN, bottom - APART + self.key_height + MARGIN
+        x, y = self.corner(self.layers - 1, self.heads - 1)
+        right = x + max(self.width, HEADING)
+        return right + MARGIN, y + max(self.height + self.key_height, HEADING) + MARGIN
 
 
 def draw_heat_maps(reading: Reading, kind: Kind) -> Sketch:
@@ -102,8 +106,9 @@ def _draw_words(sketch: Sketch, grid: Grid, reading: Reading) -> None:
             y = top + position * grid.cell + middle
             sketch.labels.append(Label(left - 3, y, text, "end", SIZE))
     for head in range(grid.heads):
-        left, bottom = grid.corner(grid.layers, head)
+        left, top = grid.corner(grid.layers - 1, head)
+        bottom = top + grid.height
         for position, text in enumerate(reading.keys.texts):
             x = left + position * grid.cell + middle
-            label = Label(x, bottom - APART + 3, text, "end", SIZE, turned=True)
+            label = Label(x, bottom + 3, text, "end", SIZE, turned=True)
             sketch.labels.append(label)

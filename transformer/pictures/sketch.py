@@ -36,7 +36,7 @@ FAINTEST = 0.5 / LEVELS
 FONTS = "'DejaVu Sans', Verdana, sans-serif"
 NARROW = 0.62
 WIDE = 1.05
-"""Widths of a letter by its size; wide ones are those of Chinese, Japanese and Korean."""
+"""Widths of a letter by its size; wide ones are capitals, m, w, and Chinese, Japanese and Korean."""
 
 
 @dataclass(frozen=True)
@@ -138,4 +138,5 @@ def width_of(texts: Sequence[str], size: float) -> float:
 
 
 def _letter_width(letter: str) -> float:
-    return WIDE if unicodedata.east_asian_width(letter) in "WF" else NARROW
+    is_wide = letter.isupper() or letter in "mw" or unicodedata.east_asian_width(letter) in "WF"
+    return WIDE if is_wide else NARROW

@@ -1,11 +1,14 @@
 """A sketch as SVG, in which words stay text."""
 
+import re
 from collections.abc import Iterator
 from xml.sax.saxutils import escape, quoteattr
 
 from transformer.pictures.sketch import FONTS, PAPER, RULE, Label, Sketch
 
 LINE_WIDTH = 1.1
+NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+REPLACEMENT = "\ufffd"
 
 
 def svg(sketch: Sketch) -> str:
@@ -58,7 +61,8 @@ def _text(label: Label) -> str:
         attributes.append(f'transform="rotate(-90 {x} {y})"')
     if label.name:
         attributes.append(f'data-name="{label.name}"')
-    return f"<text {' '.join(attributes)}>{escape(label.text)}</text>"
+    text = escape(NOT_IN_XML.sub(REPLACEMENT, label.text))
+    return f"<text {' '.join(attributes)}>{text}</text>"
 
 
 def _number(value: float) -> str:

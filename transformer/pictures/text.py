@@ -12,9 +12,13 @@ PICTURED = "train.pictured_sentence"
 def pieces_of(vocabulary: Vocabulary, key: str, text: str, longest: int) -> list[int]:
     """The pieces of the text on one line, with end-of-sentence.
 
-    Raises FaultyError if there are none, or more than ``longest``; ``key`` names the text.
+    Raises FaultyError if there are none, more than ``longest``, or the text is not UTF-8; ``key`` names the text.
     """
     line = " ".join(text.splitlines()).strip()
+    try:
+        line.encode()
+    except UnicodeEncodeError:  # the shell passed bytes that are no letters
+        raise FaultyError(Fault(key, "has bytes that are not UTF-8", "must be text")) from None
     (pieces,) = vocabulary.encode([line])
     if len(pieces) == 1:
         raise FaultyError(Fault(key, "is empty", "must be a sentence"))

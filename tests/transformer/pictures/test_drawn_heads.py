@@ -9,9 +9,11 @@ from small_trials import SMALL
 
 from transformer.faults import FaultyError
 from transformer.pictures.choice import FORMATS, Choice, Kind, choose
+from transformer.pictures.heat_maps import draw_heat_maps
 from transformer.pictures.picture import Picture
 from transformer.pictures.reading import Pair, Reading
-from transformer.pictures.sketch import head_color
+from transformer.pictures.sketch import head_color, width_of
+from transformer.pictures.svg import svg
 from transformer.pictures.words import Words
 
 TEXTS = ("<b>", "its", "漢字", "</s>")
@@ -115,3 +117,43 @@ def test_a_kind_that_the_model_lacks_is_refused_with_those_that_it_has() -> None
         choose(model, Kind.encoder)
     assert choose(model) == Choice(Kind.decoder, 1, (1, 2))
     assert choose(SMALL, heads="2,1,2") == Choice(Kind.encoder, 1, (2, 1))
+
+
+def labels_of(content: bytes) -> list[tuple[float, float, str]]:
+    """x, y and text of each label of an SVG."""
+    root = ElementTree.fromstring(content)
+    texts = [element for element in root.iter() if element.tag.endswith("text")]
+    return [(float(text.get("x", "")), float(text.get("y", "")), text.text or "") for text in texts]
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 12])
+def test_the_name_of_a_head_or_layer_never_reaches_the_next_one(length: int) -> None:
+    texts = words(("a",) * length)
+    weights = np.full((12, 12, length, length), 1 / length)
+    reading = Reading(texts, texts, weights)
+    sketch = draw_heat_maps(reading, Kind.encoder)
+    labels = labels_of(svg(sketch).encode())
+    starts = [x for x, _, text in labels if text.startswith("head ")]
+    longest = width_of(["head 12"], 8.0)
+    square = 9  # of the next head's color, with the space behind it
+    assert min(np.diff(starts)) >= longest + square
+    assert starts[-1] + longest <= sketch.width
+    middles = [y for _, y, text in labels if text.startswith("layer ")]
+    assert min(np.diff(middles)) >= width_of(["layer 12"], 8.0)
+    assert max(y for _, y, _ in labels) <= sketch.height
+
+
+def test_wide_letters_stay_within_the_picture() -> None:
+    from matplotlib.textpath import TextPath
+
+    for text in ("MMMMMMMM", "WWWWWWWW", "m" * 60, "HÄUSERGRUPPE", "Feuerwehrmannschaft"):
+        drawn = TextPath((0, 0), text, size=9.5).get_extents().width
+        assert drawn <= width_of([text], 9.5), text
+
+
+def test_letters_that_xml_cannot_hold_are_replaced() -> None:
+    texts = words(("man\x00\x1b[31m", "\uffff", "😀"))
+    reading = Reading(texts, texts, np.full((1, 1, 3, 3), 1 / 3))
+    content = svg(draw_heat_maps(reading, Kind.encoder)).encode()
+    assert "man��[31m" in [text for _, _, text in labels_of(content)]
+    assert "😀" in content.decode()
