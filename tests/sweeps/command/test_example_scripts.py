@@ -87,7 +87,7 @@ def results(study: Path) -> list[Path]:
 
 
 def attempts_of(trial: Path) -> int:
-    return max(line["attempt"] for line in lines(trial / "attempts.jsonl"))
+    return max(int(line["attempt"]) for line in lines(trial / "attempts.jsonl"))
 
 
 def out_of(trial: Path) -> Path:
