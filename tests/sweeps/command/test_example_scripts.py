@@ -3,7 +3,7 @@ are killed in the middle, and the table has every trial."""
 
 import json
 import os
-from collections.abc import Iterator
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ from typed import printed
 from examples import EXAMPLES, copied
 
 SEEDS = (1, 2, 3)
+PATIENCE_S = 1800.0
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ SCRIPTS = (
         "checkpoint-*/trainer_state.json",
         (10, 20),
     ),
-    Script("lightning", "moons", "epochs=2", ("base", "slow"), "*.ckpt", (0,)),
+    Script("lightning", "moons", "epochs=2", ("base", "slow"), "*.ckpt", tuple(range(4, 40, 5))),
 )
 
 
@@ -76,69 +77,70 @@ def test_an_unchanged_script_survives_the_death_of_a_worker_and_of_the_sweep(
     trials = len(script.rows) * len(SEEDS)
     running = Running.start(*words, cwd=folder, trial=study, env=environment)
     struck = kill_a_worker(running, study, script)
-    wait_until(lambda: len(results(study)) >= trials // 3 or running.ended(), "a third of them")
+    wait_until(lambda: len(results(study)) >= trials // 3 or running.ended(), "a third", PATIENCE_S)
     assert not running.ended(), running.process.communicate()[0]
     running.kill()
     assert len(results(study)) < trials
-    done = allelse(*words, cwd=folder, env=environment)
+    done = allelse(*words, cwd=folder, env=environment, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stdout + done.stderr
 
     table = json.loads(printed(folder, "table", "--format", "json", "sweep.name=s"))
     assert [row["seeds"] for row in table] == [len(SEEDS)] * len(script.rows)
     assert len(results(study)) == trials
     for result in results(study):
-        assert steps(result.parent) == script.steps, result.parent.name
+        check_steps(result.parent, script)
     assert "--- goes on from " in (struck / "log.txt").read_text()
 
 
 def kill_a_worker(running: Running, study: Path, script: Script) -> Path:
     """Kill the worker of a script that has saved a checkpoint, and all below it. Returns the
     trial's folder."""
-    stopped: list[psutil.Process] = []
+    stopped: dict[Path, psutil.Process] = {}
 
     def is_stopped() -> bool:
         """Whether a script that has a checkpoint has been stopped, so that it can't end first."""
         for path in study.glob(f"*/checkpoints/*/files/out/{script.checkpoints}"):
-            if path.stat().st_size:
-                stopped.extend(stop(script, study / path.relative_to(study).parts[0]))
-            if stopped:
+            trial = study / path.relative_to(study).parts[0]
+            process = suspended(script, trial) if path.stat().st_size else None
+            if process is not None:
+                stopped[trial] = process
                 return True
         return running.ended()
 
-    wait_until(is_stopped, "a script with a checkpoint")
+    wait_until(is_stopped, "a script with a checkpoint", PATIENCE_S)
     assert stopped, running.process.communicate()[0]
-    trial = trial_of(stopped[0], study)
-    (worker,) = [parent for parent in stopped[0].parents() if "ray::" in parent.cmdline()[0]]
-    for process in (worker, *worker.children(recursive=True)):
+    ((trial, process),) = stopped.items()
+    (worker,) = [parent for parent in process.parents() if "ray::" in parent.cmdline()[0]]
+    for relative in (worker, *worker.children(recursive=True)):
         with suppress(psutil.NoSuchProcess):
-            process.kill()
+            relative.kill()
     return trial
 
 
-def stop(script: Script, trial: Path) -> Iterator[psutil.Process]:
-    """Suspend the script of this trial if it still runs."""
+def suspended(script: Script, trial: Path) -> psutil.Process | None:
+    """The script of this trial, which does not go on; None if it does not run."""
     for process in psutil.process_iter(["cmdline"]):
         words = process.info["cmdline"] or []
         is_script = words[1:2] == [f"{script.task}.py"]  # not its guard
         if is_script and any(word.startswith(f"{trial}/") for word in words):
             with suppress(psutil.NoSuchProcess):
                 process.suspend()
-                yield process
-
-
-def trial_of(process: psutil.Process, study: Path) -> Path:
-    """The folder of the trial to which a script's ``--out`` belongs."""
-    words = process.cmdline()
-    out = Path(words[words.index("--out") + 1])
-    return study / out.relative_to(study).parts[0]
+                if process.status() != psutil.STATUS_ZOMBIE:
+                    return process
+    return None
 
 
 def results(study: Path) -> list[Path]:
     return list(study.glob("*/result.json"))
 
 
-def steps(trial: Path) -> tuple[int, ...]:
-    return tuple(line["step"] for line in lines(trial / "journal.jsonl"))
+def check_steps(trial: Path, script: Script) -> None:
+    """The journal has each step, and no metric twice at one."""
+    points = Counter[tuple[int, str]]()
+    for line in lines(trial / "journal.jsonl"):
+        points.update((line["step"], metric) for metric in line["metrics"])
+    assert {step for step, _ in points} == set(script.steps), trial.name
+    assert set(points.values()) == {1}, points
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.folder)
