@@ -76,25 +76,27 @@ ROUNDS = Rounds(3, 3)
 def two_against_one(workload: Workload, rounds: Rounds = ROUNDS) -> list[dict[str, Any]]:
     """One line per arithmetic: wall seconds of each round with one and with two threads, and their
     ratios."""
-    found = []
+    results = []
     for arithmetic in (Arithmetic.ONEDNN, Arithmetic.BF16):
         contestant = ours(workload, arithmetic)
-        one, two = in_rounds(
+        one_thread, two_threads = in_rounds(
             [_with_threads(n, contestant, workload) for n in (1, 2)], rounds, time.perf_counter
         )
-        ratios = [a / b for a, b in zip(one, two, strict=True)]
-        found.append({"arithmetic": arithmetic, "one": one, "two": two, "ratios": ratios})
-    return found
+        ratios = [a / b for a, b in zip(one_thread, two_threads, strict=True)]
+        results.append(
+            {"arithmetic": arithmetic, "one": one_thread, "two": two_threads, "ratios": ratios}
+        )
+    return results
 
 
 def _with_threads(threads: int, contestant: Contestant, workload: Workload) -> Task:
     def train() -> None:
-        before = torch.get_num_threads()
+        n_threads = torch.get_num_threads()
         torch.set_num_threads(threads)
         try:
             contestant.train(workload.batches)
         finally:
-            torch.set_num_threads(before)
+            torch.set_num_threads(n_threads)
 
     return train
 
@@ -103,7 +105,7 @@ PATIENCE = 300  # seconds for a process to end after Ctrl-C, on any machine
 GPU_TOKENS_PER_S = 1.0e6  # the goal for base on one H200, the shortest time between checkpoints
 
 
-def start_up(*more: str, times: int = 3) -> list[float]:
+def start_up(*options: str, times: int = 3) -> list[float]:
     """Seconds from `allelse train` (tiny, synthetic data, prepared) to the first step in its
     journal."""
     with tempfile.TemporaryDirectory() as folder:
@@ -111,7 +113,7 @@ def start_up(*more: str, times: int = 3) -> list[float]:
             f"paths.runs={folder}/runs",
             f"paths.data={folder}/data",
             "train.log_every=1",
-            *more,
+            *options,
         ]
         settings = compose_row(words).rows[0].settings
         prepared_text(settings.trial, Path(settings.paths.data))
@@ -151,9 +153,11 @@ def checkpoint_stall(workload: Workload, times: int = 3) -> dict[str, Any]:
     That time is extrapolated from one step here, and computed for a GPU at its goal. The background
     write is waited for, but not counted.
     """
-    trial, worker = compose_row(list(workload.size.words)).rows[0].settings.trial, Worker()
+    trial = compose_row(list(workload.size.words)).rows[0].settings.trial
+    worker = Worker()
     state = start(trial, workload.size.vocab_size, worker.device)
-    steps, waits = [], []
+    steps = []
+    waits = []
     with tempfile.TemporaryDirectory() as folder:
         checkpoints = Checkpoints(folder, "0" * 64, 1, Keep(newest=1))
         for _ in range(times):
@@ -170,11 +174,12 @@ def checkpoint_stall(workload: Workload, times: int = 3) -> dict[str, Any]:
             waits.append(time.perf_counter() - stepped)
             checkpoints.settle()
             steps.append(stepped - began)
-    wait, tokens_per_s = median(waits), workload.batches[0].total_targets / median(steps)
-    apart = trial.train.checkpoint_every * trial.train.tokens_per_batch
+    wait = median(waits)
+    tokens_per_s = workload.batches[0].total_targets / median(steps)
+    tokens_between = trial.train.checkpoint_every * trial.train.tokens_per_batch
     return {
         "seconds": waits,
-        "tokens_apart": apart,
-        "share_here": wait / (wait + apart / tokens_per_s),
-        "share_on_gpu": wait / (wait + apart / GPU_TOKENS_PER_S),
+        "tokens_apart": tokens_between,
+        "share_here": wait / (wait + tokens_between / tokens_per_s),
+        "share_on_gpu": wait / (wait + tokens_between / GPU_TOKENS_PER_S),
     }

@@ -37,12 +37,12 @@ class Arithmetic(StrEnum):
         """Set the switch, on or off, and restore it, so that no measured program affects
         another."""
         matmul: Any = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
-        before = matmul.fp32_precision
+        old_precision = matmul.fp32_precision
         matmul.fp32_precision = "bf16" if self is Arithmetic.ONEDNN else "none"
         try:
             yield
         finally:
-            matmul.fp32_precision = before
+            matmul.fp32_precision = old_precision
 
 
 def calibrate(shapes: dict[str, tuple[int, int, int]] = SHAPES) -> list[dict[str, Any]]:
@@ -57,11 +57,11 @@ def calibrate(shapes: dict[str, tuple[int, int, int]] = SHAPES) -> list[dict[str
 
 def best_rates(calibration: list[dict[str, Any]]) -> dict[str, float]:
     """FLOP/s of the fastest matmul of each arithmetic, the reference for mfu."""
-    return {
-        arithmetic: max(line["gflops"] for line in calibration if line["arithmetic"] == arithmetic)
-        * 1e9
-        for arithmetic in Arithmetic
-    }
+    rates: dict[str, float] = {}
+    for arithmetic in Arithmetic:
+        gflops = [line["gflops"] for line in calibration if line["arithmetic"] == arithmetic]
+        rates[arithmetic] = max(gflops) * 1e9
+    return rates
 
 
 def _calibrated(name: str, shape: tuple[int, int, int], arithmetic: Arithmetic) -> dict[str, Any]:
@@ -70,9 +70,11 @@ def _calibrated(name: str, shape: tuple[int, int, int], arithmetic: Arithmetic) 
     x, weight = (torch.randn(n, inputs, generator=random) for n in (rows, outputs))
     exact = x.double() @ weight.double().T
     if arithmetic is Arithmetic.BF16:
-        x, weight = x.bfloat16(), weight.bfloat16()
+        x = x.bfloat16()
+        weight = weight.bfloat16()
     with arithmetic.applied():
-        product, seconds = F.linear(x, weight), _seconds(x, weight)
+        product = F.linear(x, weight)
+        seconds = _seconds(x, weight)
     error = float((product.double() - exact).norm() / exact.norm())
     gflops = 2 * rows * inputs * outputs / seconds / 1e9
     return {
@@ -85,9 +87,9 @@ def _calibrated(name: str, shape: tuple[int, int, int], arithmetic: Arithmetic) 
 
 
 def _seconds(x: Tensor, weight: Tensor) -> float:
-    taken = []
+    durations = []
     for _ in range(REPEATS):
         began = time.process_time()
         F.linear(x, weight)
-        taken.append(time.process_time() - began)
-    return median(taken)
+        durations.append(time.process_time() - began)
+    return median(durations)

@@ -65,9 +65,9 @@ def _watching(folder: Path) -> float:
     while not journal.exists():
         time.sleep(0.1)
     worker = next(_workers(psutil.Process(sweep.pid)))
-    before = _cpu(worker)
+    start_cpu = _cpu(worker)
     time.sleep(WATCHED_S)
-    share = (_cpu(worker) - before) / WATCHED_S
+    share = (_cpu(worker) - start_cpu) / WATCHED_S
     sweep.wait()
     return share
 

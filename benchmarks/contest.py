@@ -62,8 +62,8 @@ class Contestant:
 
 def contestants(workload: Workload, peers: Sequence[Peer]) -> list[Contestant]:
     """Ours and the peers, freshly initialized, in every arithmetic."""
-    of_peers = (contestant for peer in peers for contestant in _of_peer(workload, peer))
-    return [*(ours(workload, arithmetic) for arithmetic in Arithmetic), *of_peers]
+    peer_contestants = (contestant for peer in peers for contestant in _of_peer(workload, peer))
+    return [*(ours(workload, arithmetic) for arithmetic in Arithmetic), *peer_contestants]
 
 
 def ours(workload: Workload, arithmetic: Arithmetic) -> Contestant:
@@ -84,31 +84,31 @@ def ours(workload: Workload, arithmetic: Arithmetic) -> Contestant:
 
 
 def measure(
-    workload: Workload, entered: Sequence[Contestant], rates: dict[str, float], rounds: Rounds
+    workload: Workload, programs: Sequence[Contestant], rates: dict[str, float], rounds: Rounds
 ) -> list[dict[str, Any]]:
     """One line per contestant: CPU seconds and target pieces/s of each round, and the mfu of their
     median.
 
     ``rates`` are FLOP/s of matmuls by arithmetic.
     """
-    taken = in_rounds(
-        [partial(contestant.train, workload.batches) for contestant in entered], rounds
+    timings = in_rounds(
+        [partial(contestant.train, workload.batches) for contestant in programs], rounds
     )
-    return [_line(workload, *pair, rates) for pair in zip(entered, taken, strict=True)]
+    return [_line(workload, *pair, rates) for pair in zip(programs, timings, strict=True)]
 
 
-def describe(workload: Workload, entered: Sequence[Contestant]) -> list[dict[str, Any]]:
+def describe(workload: Workload, programs: Sequence[Contestant]) -> list[dict[str, Any]]:
     """One line per program: trained parameters, and random draws of a forward pass."""
     batch = workload.batches[0]
-    some = batch.source[:2], batch.shifted[:2]
+    sentences = (batch.source[:2], batch.shifted[:2])
     return [
         {
             "size": workload.size.name,
             "program": contestant.program,
             "parameters": trained_parameters(contestant.model),
-            "draws": random_draws(partial(contestant.model, *some)),
+            "draws": random_draws(partial(contestant.model, *sentences)),
         }
-        for contestant in entered
+        for contestant in programs
         if contestant.arithmetic is Arithmetic.FP32
     ]
 
@@ -116,7 +116,7 @@ def describe(workload: Workload, entered: Sequence[Contestant]) -> list[dict[str
 def _line(
     workload: Workload, contestant: Contestant, seconds: list[float], rates: dict[str, float]
 ) -> dict[str, Any]:
-    speed = [workload.targets / taken for taken in seconds]
+    speed = [workload.targets / duration for duration in seconds]
     flops_per_s = workload.flops / median(seconds)
     return {
         "size": workload.size.name,

@@ -18,12 +18,10 @@ from transformer.decoding.search import beam_search
 from transformer.model.attention import CrossAttention, SelfAttention
 from transformer.model.encoder_decoder import Cache, Transformer
 
-OURS, WITHOUT_CACHE, CTRANSLATE2, MARIAN = (
-    "allelse",
-    "allelse, no cache",
-    "CTranslate2",
-    "HF Marian",
-)
+OURS = "allelse"
+WITHOUT_CACHE = "allelse, no cache"
+CTRANSLATE2 = "CTranslate2"
+MARIAN = "HF Marian"
 Outputs = list[list[int]]
 
 
@@ -44,21 +42,21 @@ class Decoder:
 def ours(model: Transformer, arithmetic: str, decode: DecodeConfig) -> Decoder:
     """Our search, in "fp32" or "bf16"; in float32 with matmuls in oneDNN, like trials of wide
     models."""
-    made = copy.deepcopy(model).bfloat16() if arithmetic == "bf16" else model
+    converted = copy.deepcopy(model).bfloat16() if arithmetic == "bf16" else model
     switch = Arithmetic.FP32 if arithmetic == "bf16" else Arithmetic.ONEDNN
 
     def translate(source_BS: Tensor) -> Outputs:
         with switch.applied():
-            return [best[0].pieces for best in beam_search(made, source_BS, decode, n_best=1)]
+            return [best[0].pieces for best in beam_search(converted, source_BS, decode, n_best=1)]
 
     return Decoder(OURS, arithmetic, translate)
 
 
 def without_cache(model: Transformer, decode: DecodeConfig) -> Decoder:
     """Ours in float32 without a cache: each step reads the outputs again from their first piece."""
-    made = _Forgetful(model.config, model.vocab_size).eval()
-    made.load_state_dict(model.state_dict())
-    return Decoder(WITHOUT_CACHE, "fp32", ours(made, "fp32", decode).translate)
+    forgetful = _Forgetful(model.config, model.vocab_size).eval()
+    forgetful.load_state_dict(model.state_dict())
+    return Decoder(WITHOUT_CACHE, "fp32", ours(forgetful, "fp32", decode).translate)
 
 
 def ctranslate2_decoder(model: Transformer, decode: DecodeConfig) -> Decoder:
@@ -78,17 +76,17 @@ def ctranslate2_decoder(model: Transformer, decode: DecodeConfig) -> Decoder:
         sentences = [list(map(str, without(PAD, pieces))) for pieces in source_BS.tolist()]
         longest = source_BS.shape[1] + decode.max_extra
         options = {"beam_size": decode.beam, "length_penalty": 0, "min_decoding_length": 0}
-        found = translator.translate_batch(sentences, max_decoding_length=longest, **options)
-        return [list(map(int, result.hypotheses[0])) for result in found]
+        results = translator.translate_batch(sentences, max_decoding_length=longest, **options)
+        return [list(map(int, result.hypotheses[0])) for result in results]
 
     return Decoder(CTRANSLATE2, "fp32", translate)
 
 
 def marian(model: Transformer, arithmetic: str, decode: DecodeConfig) -> Decoder:
     """``generate`` of Hugging Face's MarianMT with our weights."""
-    made = _marian_of(model)
+    network = _marian_of(model)
     if arithmetic == "bf16":
-        made = made.bfloat16()
+        network = network.bfloat16()
     options = {
         "num_beams": decode.beam,
         "length_penalty": 0.0,
@@ -99,17 +97,17 @@ def marian(model: Transformer, arithmetic: str, decode: DecodeConfig) -> Decoder
     @torch.no_grad()
     def translate(source_BS: Tensor) -> Outputs:
         longest = 1 + source_BS.shape[1] + decode.max_extra
-        found = made.generate(
+        outputs = network.generate(
             source_BS, attention_mask=(source_BS != PAD).long(), max_length=longest, **options
         )
-        return [_until_the_end(pieces[1:]) for pieces in found.tolist()]
+        return [_until_the_end(pieces[1:]) for pieces in outputs.tolist()]
 
     return Decoder(MARIAN, arithmetic, translate)
 
 
 def without(piece: int, pieces: list[int]) -> list[int]:
     """The pieces without ``piece``."""
-    return [other for other in pieces if other != piece]
+    return [item for item in pieces if item != piece]
 
 
 def _until_the_end(pieces: list[int]) -> list[int]:
@@ -153,12 +151,12 @@ class _Forgetful(Transformer):
 def _marian_of(model: Transformer) -> Any:
     """MarianMT that computes our function: zero attention biases, and no padding or start piece in
     its outputs."""
-    made: Any = Marian(model.config, model.vocab_size).marian.eval()
-    made.model.shared.weight.copy_(model.embedding)
-    made.final_logits_bias[:, [PAD, BOS]] = NEVER
-    _copy_side(made.model.encoder, model.encoder, model.source_positions.table)
-    _copy_side(made.model.decoder, model.decoder, model.target_positions.table)
-    return made
+    network: Any = Marian(model.config, model.vocab_size).marian.eval()
+    network.model.shared.weight.copy_(model.embedding)
+    network.final_logits_bias[:, [PAD, BOS]] = NEVER
+    _copy_side(network.model.encoder, model.encoder, model.source_positions.table)
+    _copy_side(network.model.decoder, model.decoder, model.target_positions.table)
+    return network
 
 
 def _copy_side(theirs: Any, layers: Any, table: Tensor) -> None:

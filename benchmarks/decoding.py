@@ -51,7 +51,10 @@ from transformer.data.prepared import ParallelSet, Prepared
 from transformer.data.vocabulary import EOS
 from transformer.model.encoder_decoder import Transformer
 
-SEED, VOCAB_SIZE, SENTENCES, LENGTH = 1, 8000, 64, 16
+SEED = 1
+VOCAB_SIZE = 8000
+SENTENCES = 64
+LENGTH = 16
 TOKENS_PER_BATCH = 2000
 WITHOUT_CACHE = 16  # sentences at most, since every step starts from the first piece
 ENOUGH_ALIKE = 0.99
@@ -70,8 +73,8 @@ class Text:
 
     def bleu(self, outputs: Outputs) -> float:
         """13a, cased."""
-        written = self.prepared.vocabulary.decode(outputs)
-        return float(sacrebleu.corpus_bleu(written, [self.references]).score)
+        hypotheses = self.prepared.vocabulary.decode(outputs)
+        return float(sacrebleu.corpus_bleu(hypotheses, [self.references]).score)
 
 
 @dataclass(frozen=True)
@@ -133,7 +136,8 @@ def one_length(trial: TrialConfig, vocab_size: int, sentences: int, length: int)
     torch.manual_seed(SEED)
     model = Transformer(trial.model, vocab_size).eval()
     norm = model.decoder[-1].get_submodule("feed_forward_residual.norm")
-    norm.get_parameter("weight")[0], norm.get_parameter("bias")[0] = 0.0, 10.0
+    norm.get_parameter("weight")[0] = 0.0
+    norm.get_parameter("bias")[0] = 10.0
     model.embedding[:, 0] = 0.0
     model.embedding[EOS, 0] = -1000.0
     source = torch.randint(EOS + 1, vocab_size, (sentences, length), generator=random)
@@ -149,17 +153,19 @@ def natural_ends(folder: Path, sentences: int) -> Workload:
     model = Transformer(trial.model, len(prepared.vocabulary)).eval()
     model.load_state_dict(_last_weights(folder))
     name = next((name for name in prepared.evaluation_sets if name != "dev"), "dev")
-    source, references = prepared.pairs(name).source, prepared.references(name)
+    source = prepared.pairs(name).source
+    references = prepared.references(name)
     pairs = ParallelSet(source, source)
     order = by_length(pairs, np.arange(min(sentences, len(source))))
     batches = [pad(source, places) for places in cut(pairs, order, TOKENS_PER_BATCH)]
-    text = Text(prepared, [references[place] for place in order])
+    text = Text(prepared, [references[index] for index in order])
     return Workload(f"natural ends, {name}", model, batches, replace(trial.decode, alpha=0.0), text)
 
 
 def entered(workload: Workload) -> list[Decoder]:
     """Ours, first in float32, and the peers."""
-    model, decode = workload.model, workload.decode
+    model = workload.model
+    decode = workload.decode
     return [
         *(ours(model, arithmetic, decode) for arithmetic in ("fp32", "bf16")),
         ctranslate2_decoder(model, decode),
@@ -176,9 +182,9 @@ def measure(
     Raises RefusedError if programs differ in float32, since they would not do the same work.
     """
     outputs = [decoder.translate_all(workload.batches) for decoder in decoders]
-    same = [_same(found, outputs[0]) for found in outputs]
-    _check(workload, decoders, same)
-    taken = in_rounds(
+    equal_counts = [_same(output, outputs[0]) for output in outputs]
+    _check(workload, decoders, equal_counts)
+    timings = in_rounds(
         [partial(decoder.translate_all, workload.batches) for decoder in decoders], rounds
     )
     return [
@@ -188,39 +194,47 @@ def measure(
                 "program": decoder.program,
                 "arithmetic": decoder.arithmetic,
             },
-            **{"same": alike, "sentences": workload.sentences, "cpu_seconds": seconds},
+            **{"same": n_equal, "sentences": workload.sentences, "cpu_seconds": seconds},
             **{
                 "has_goals": workload.has_goals,
-                "bleu": workload.text and workload.text.bleu(found),
+                "bleu": workload.text and workload.text.bleu(translations),
             },
         }
-        for decoder, alike, found, seconds in zip(decoders, same, outputs, taken, strict=True)
+        for decoder, n_equal, translations, seconds in zip(
+            decoders, equal_counts, outputs, timings, strict=True
+        )
     ]
 
 
-def _check(workload: Workload, decoders: Sequence[Decoder], same: Sequence[int]) -> None:
+def _check(workload: Workload, decoders: Sequence[Decoder], equal_counts: Sequence[int]) -> None:
     first = workload.batches[0][:WITHOUT_CACHE]
-    alone = without_cache(workload.model, workload.decode)
-    found = [
-        (f"{decoder.program}, {decoder.arithmetic}", alike, workload.sentences)
-        for decoder, alike in zip(decoders, same, strict=True)
+    uncached = without_cache(workload.model, workload.decode)
+    comparisons = [
+        (f"{decoder.program}, {decoder.arithmetic}", n_equal, workload.sentences)
+        for decoder, n_equal in zip(decoders, equal_counts, strict=True)
         if decoder.arithmetic == "fp32"
     ]
-    found.append(
-        (alone.program, _same(alone.translate(first), decoders[0].translate(first)), len(first))
+    comparisons.append(
+        (
+            uncached.program,
+            _same(uncached.translate(first), decoders[0].translate(first)),
+            len(first),
+        )
     )
     allowed = f"at least {ENOUGH_ALIKE:.0%} must be the same as ours"
     problems = [
-        Problem(f"{workload.name}, {name}", f"{alike} of {sentences} outputs are the same", allowed)
-        for name, alike, sentences in found
-        if alike < ENOUGH_ALIKE * sentences
+        Problem(
+            f"{workload.name}, {name}", f"{n_equal} of {sentences} outputs are the same", allowed
+        )
+        for name, n_equal, sentences in comparisons
+        if n_equal < ENOUGH_ALIKE * sentences
     ]
     if problems:
         raise RefusedError(problems)
 
 
-def _same(some: Outputs, others: Outputs) -> int:
-    return sum(a == b for a, b in zip(some, others, strict=True))
+def _same(outputs: Outputs, reference: Outputs) -> int:
+    return sum(a == b for a, b in zip(outputs, reference, strict=True))
 
 
 def sheets(lines: Sequence[dict[str, Any]]) -> Iterator[Sheet]:
@@ -256,30 +270,28 @@ def document(result: Result) -> str:
 
 def _speed(line: dict[str, Any]) -> tuple[str, ...]:
     speeds = [line["sentences"] / seconds for seconds in line["cpu_seconds"]]
-    measured = f"{median(speeds):.1f}", f"{min(speeds):.1f}–{max(speeds):.1f}"
+    figures = f"{median(speeds):.1f}", f"{min(speeds):.1f}–{max(speeds):.1f}"
     bleu = "" if line["bleu"] is None else f"{line['bleu']:.2f}"
-    alike = f"{line['same']} of {line['sentences']}"
-    return line["workload"], line["program"], line["arithmetic"], *measured, alike, bleu
+    equal_share = f"{line['same']} of {line['sentences']}"
+    return line["workload"], line["program"], line["arithmetic"], *figures, equal_share, bleu
 
 
 def _ratio(ours: dict[str, Any], peer: dict[str, Any]) -> tuple[str, ...]:
-    each = [b / a for a, b in zip(ours["cpu_seconds"], peer["cpu_seconds"], strict=True)]
-    reached, least = (
-        median(each),
-        GOALS.get((ours["arithmetic"], peer["program"], peer["arithmetic"])),
-    )
+    ratios = [b / a for a, b in zip(ours["cpu_seconds"], peer["cpu_seconds"], strict=True)]
+    speedup = median(ratios)
+    least = GOALS.get((ours["arithmetic"], peer["program"], peer["arithmetic"]))
     goal = (
-        f"≥ {least:.1f} {MET if reached >= least else MISSED}"
+        f"≥ {least:.1f} {MET if speedup >= least else MISSED}"
         if least and ours["has_goals"]
         else ""
     )
-    between = f"{min(each):.2f}–{max(each):.2f}"
+    between = f"{min(ratios):.2f}–{max(ratios):.2f}"
     return (
         ours["workload"],
         ours["arithmetic"],
         peer["program"],
         peer["arithmetic"],
-        f"{reached:.2f}",
+        f"{speedup:.2f}",
         between,
         goal,
     )
@@ -314,12 +326,12 @@ def _read_trial(folder: Path) -> tuple[TrialConfig, Path]:
 def _last_weights(folder: Path) -> dict[str, Tensor]:
     key = yaml.safe_load((folder / "config.yaml").read_text("utf-8"))["key"]
     lineage = TrialFolder(folder, Card("any", 1, ())).lineage()
-    found = Checkpoints(str(folder / "checkpoints"), key, 10**9, Keep(), lineage=lineage).newest()
-    if found is None:
+    newest = Checkpoints(str(folder / "checkpoints"), key, 10**9, Keep(), lineage=lineage).newest()
+    if newest is None:
         raise RefusedError(
             [Problem("--trial", f"{folder} has no complete checkpoint", "must be a trained trial")]
         )
-    weights: dict[str, Tensor] = found.saved.state["model"]
+    weights: dict[str, Tensor] = newest.saved.state["model"]
     return weights
 
 

@@ -40,7 +40,8 @@ PRECISIONS: tuple[Precision, ...] = ("fp32", "bf16")
 TOKENS_PER_MICRO_BATCH = 25_000
 WARM_UP = 3
 """Steps that are not counted: the first ones fetch memory and make kernels."""
-OLD, NEW = "old", "new"
+OLD = "old"
+NEW = "new"
 
 
 @dataclass(frozen=True)
@@ -94,12 +95,12 @@ class Epoch:
     def steps(self) -> Iterator[list[Batch]]:
         """The blocks of each step, until ``size.shapes`` shapes have been seen."""
         batches = self.batches
-        seen = set[object]()
+        shapes = set[object]()
         step = 0
-        while len(seen) < self.size.shapes:
+        while len(shapes) < self.size.shapes:
             step += 1
             blocks = batches.micro_batches(step, 0, 1, TOKENS_PER_MICRO_BATCH)
-            seen.update(block.shape for block in blocks)
+            shapes.update(block.shape for block in blocks)
             yield blocks
 
     def with_precision(self, precision: Precision) -> "Epoch":
@@ -142,7 +143,8 @@ def runners(work: Epoch) -> list[Runner]:
 
 
 def _ours(work: Epoch) -> Runner:
-    trial, worker = work.trial, Worker()
+    trial = work.trial
+    worker = Worker()
     state = start(trial, work.vocab_size, worker.device)
     forward_backward = make_forward_backward(state.model, trial)
     step = partial(_own_step, state, trial, worker, forward_backward)
@@ -176,18 +178,18 @@ def against_marian(work: Epoch, rates: dict[str, float]) -> list[dict[str, Any]]
 
     ``rates`` are FLOP/s of matmuls by precision.
     """
-    entered = runners(work)
-    seconds: list[list[float]] = [[] for _ in entered]
+    all_runners = runners(work)
+    seconds: list[list[float]] = [[] for _ in all_runners]
     targets: list[int] = []
     lengths = Lengths()
     for number, blocks in enumerate(work.steps()):
-        turn = [runner.seconds(blocks) for runner in entered]
+        turn = [runner.seconds(blocks) for runner in all_runners]
         if number < WARM_UP:
             continue
         targets.append(blocks[0].total_targets)
         lengths = lengths + blocks[0].lengths  # of all blocks together
-        for of_runner, taken in zip(seconds, turn, strict=True):
-            of_runner.append(taken)
+        for runner_seconds, turn_seconds in zip(seconds, turn, strict=True):
+            runner_seconds.append(turn_seconds)
     flops = training_flops(work.trial.model, work.vocab_size, lengths)
     return [
         {
@@ -195,10 +197,10 @@ def against_marian(work: Epoch, rates: dict[str, float]) -> list[dict[str, Any]]
             "program": runner.program,
             "precision": runner.precision,
             "targets": targets,
-            "cpu_seconds": taken,
-            "share_of_rate": flops / sum(taken) / rates[runner.precision],
+            "cpu_seconds": runner_seconds,
+            "share_of_rate": flops / sum(runner_seconds) / rates[runner.precision],
         }
-        for runner, taken in zip(entered, seconds, strict=True)
+        for runner, runner_seconds in zip(all_runners, seconds, strict=True)
     ]
 
 
@@ -211,7 +213,8 @@ def padding(work: Epoch) -> float:
     """Share of all cells of an epoch's blocks that hold no piece."""
     batches = work.batches
     cells = sum(shape.cells for shape in batches.shapes())
-    pairs, chosen = work.pairs, batches.chosen
+    pairs = work.pairs
+    chosen = batches.chosen
     pieces = int(pairs.source.lengths[chosen].sum() + pairs.target.lengths[chosen].sum())
     return 1 - pieces / cells
 
@@ -274,11 +277,11 @@ def in_processes(work: Epoch, old: Path | None) -> dict[str, Any]:
         checkouts[OLD] = old.resolve()
     steps: dict[str, list[dict[str, float]]] = {name: [] for name in checkouts}
     shapes: list[int] = []
-    seen = set[object]()
+    distinct_shapes = set[object]()
     with processes(checkouts, work) as started:
         for blocks in work.steps():
-            seen.update(block.shape for block in blocks)
-            shapes.append(len(seen))
+            distinct_shapes.update(block.shape for block in blocks)
+            shapes.append(len(distinct_shapes))
             for name, process in started.items():
                 steps[name].append(process.step())
     return {
@@ -291,8 +294,8 @@ def in_processes(work: Epoch, old: Path | None) -> dict[str, Any]:
 
 def resident_after(line: dict[str, Any], shapes: int, name: str = NEW) -> float:
     """Resident bytes of a process after the step that reached this number of shapes."""
-    reached = next(place for place, number in enumerate(line["shapes"]) if number >= shapes)
-    return float(line["steps"][name][reached]["resident"])
+    step_index = next(index for index, number in enumerate(line["shapes"]) if number >= shapes)
+    return float(line["steps"][name][step_index]["resident"])
 
 
 def measure_epoch(
@@ -310,10 +313,8 @@ def measure_epoch(
 
 def matmul_rates(calibration: Sequence[dict[str, Any]]) -> dict[str, float]:
     """FLOP/s of the fastest matmul of each precision; float32 in whichever library is faster."""
-    return {
-        precision: max(
-            line["gflops"] for line in calibration if line["arithmetic"].startswith(precision)
-        )
-        * 1e9
-        for precision in PRECISIONS
-    }
+    rates: dict[str, float] = {}
+    for precision in PRECISIONS:
+        lines = [line for line in calibration if line["arithmetic"].startswith(precision)]
+        rates[precision] = max(line["gflops"] for line in lines) * 1e9
+    return rates

@@ -18,7 +18,8 @@ RESIDENT = {"half": 1.2e9}
 GROWTH = 0.05
 PADDING = 0.06
 LOSS_STEPS = 40
-FEW, MANY = 100, 200
+FEW = 100
+MANY = 200
 """Numbers of block shapes after which memory is read."""
 
 
@@ -49,9 +50,10 @@ def _against_marian(lines: Sequence[Line]) -> Sheet:
     for size in dict.fromkeys(line["size"] for line in lines):
         ours = [line for line in lines if line["size"] == size and line["program"] == OURS]
         peers = [line for line in lines if line["size"] == size and line["program"] != OURS]
-        for mine, peer in zip(ours, peers, strict=True):
-            rows.append(_ratio(mine, peer, ""))
-        fastest, fastest_peer = faster(ours), faster(peers)
+        for line, peer in zip(ours, peers, strict=True):
+            rows.append(_ratio(line, peer, ""))
+        fastest = faster(ours)
+        fastest_peer = faster(peers)
         rows.append(
             _ratio(fastest, fastest_peer, _at_least(AGAINST_MARIAN[size], fastest, fastest_peer))
         )
@@ -76,8 +78,8 @@ def _ratio(ours: Line, peer: Line, goal: str) -> tuple[str, ...]:
 
 
 def _at_least(goal: float, ours: Line, peer: Line) -> str:
-    reached = median(_quotients(peer["cpu_seconds"], ours["cpu_seconds"])) >= goal
-    return f"≥ {goal:.2f} {MET if reached else MISSED}"
+    is_met = median(_quotients(peer["cpu_seconds"], ours["cpu_seconds"])) >= goal
+    return f"≥ {goal:.2f} {MET if is_met else MISSED}"
 
 
 def memory_sheets(lines: Sequence[Line]) -> list[Sheet]:
@@ -95,7 +97,8 @@ def memory_sheets(lines: Sequence[Line]) -> list[Sheet]:
 
 
 def _memory(line: Line) -> tuple[str, ...]:
-    few, many = resident_after(line, FEW), resident_after(line, MANY)
+    few = resident_after(line, FEW)
+    many = resident_after(line, MANY)
     growth = many / few - 1
     limit = RESIDENT.get(line["size"])
     goal = ""

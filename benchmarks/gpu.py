@@ -31,9 +31,14 @@ from transformer.training.state import start
 from transformer.training.train import make_forward_backward, plan_graphs, train_step
 from transformer.training.worker_group import Worker, tokens_per_micro_batch
 
-SEED, PAIRS, ROUNDS, STEPS, IN_TURN = 1, 60_000, 3, 24, 8
+SEED = 1
+PAIRS = 60_000
+ROUNDS = 3
+STEPS = 24
+IN_TURN = 8
 WARM_UP = 2 * IN_TURN  # a graph is recorded when its shape occurs for the second time
-MATMUL_SIZE, COPY_BYTES = 8192, 2**31
+MATMUL_SIZE = 8192
+COPY_BYTES = 2**31
 
 
 @dataclass(frozen=True)
@@ -114,12 +119,13 @@ class Measured:
     @property
     def flops(self) -> float:
         """Model FLOP/s, forward and backward, of real pieces."""
-        model, vocab_size = self.workload.trial.model, self.workload.size.vocab_size
-        each = (
+        model = self.workload.trial.model
+        vocab_size = self.workload.size.vocab_size
+        counts = (
             training_flops(model, vocab_size, micro_batches[0].lengths)
             for micro_batches in self.workload.steps
         )
-        return mean(each) / self.milliseconds * 1e3
+        return mean(counts) / self.milliseconds * 1e3
 
     @property
     def met(self) -> bool:
@@ -147,21 +153,23 @@ def main(only: Sizes = None, way: Ways = None) -> None:
     device = torch.device("cuda", torch.cuda.current_device())
     console = Console(highlight=False)
     console.width = max(console.width, 120)
-    ceiling, measured = calibrate(device), list[Measured]()
+    ceiling = calibrate(device)
+    measurements = list[Measured]()
     for size in SIZES:
         if only and size.name not in only:
             continue
         for line in all_ways(size, list(way or Way), device):
-            measured.append(line)
+            measurements.append(line)
             # now, should the time run out
             console.print(f"{size.name}, {line.way}: {line.milliseconds:.2f} ms")
-    console.print(to_terminal(sheet(measured, ceiling)))
+    console.print(to_terminal(sheet(measurements, ceiling)))
     console.print(origin(device), soft_wrap=True)
 
 
 def all_ways(size: Size, ways: list[Way], device: torch.device) -> Iterator[Measured]:
     """One size in each of ``ways``; block by block only where training joins blocks."""
-    as_trained, by_block = workload(size, device, joins=True), workload(size, device, joins=False)
+    as_trained = workload(size, device, joins=True)
+    by_block = workload(size, device, joins=False)
     for way in ways:
         if way is not Way.BY_BLOCK:
             yield measure(as_trained, way, device)
@@ -193,7 +201,9 @@ def workload(size: Size, device: torch.device, joins: bool) -> Workload:
             epoch, trial, size.vocab_size, Worker(device=device, tokens_per_micro_batch=limit)
         )
     steps = [epoch.micro_batches(step, 0, 1, limit) for step in range(1, IN_TURN + 1)]
-    padded = [[into_bucket(batch, shapes) for batch in micro_batches] for micro_batches in steps]
+    padded = []
+    for micro_batches in steps:
+        padded.append([into_bucket(batch, shapes) for batch in micro_batches])
     return Workload(size, trial, shapes, padded, epoch.joins_blocks)
 
 
@@ -207,8 +217,11 @@ def measure(work: Workload, way: Way, device: torch.device) -> Measured:
         state.model.compile(dynamic=True)  # with static shapes, up to 32 would have to be compiled
     recording = way in (Way.GRAPHED, Way.CUDNN, Way.BY_BLOCK)
     run = make_forward_backward(state.model, work.trial, work.shapes if recording else [])
-    on_device = [[batch.to(device) for batch in micro_batches] for micro_batches in work.steps]
-    steps, worker = cycle(on_device), Worker(device=device)
+    on_device = []
+    for micro_batches in work.steps:
+        on_device.append([batch.to(device) for batch in micro_batches])
+    steps = cycle(on_device)
+    worker = Worker(device=device)
     with attention(way, device):
         return Measured(
             work, way, in_rounds(lambda: train_step(state, next(steps), work.trial, worker, run))
@@ -239,7 +252,7 @@ def _timed(task: Callable[[], object]) -> list[float]:
     return [begin.elapsed_time(end) for begin, end in pairwise(marks)]
 
 
-def sheet(measured: list[Measured], ceiling: Ceiling) -> Sheet:
+def sheet(measurements: list[Measured], ceiling: Ceiling) -> Sheet:
     """The measurements and the goals."""
     note = (
         "ms: median and range of the rounds' medians. Target tokens and FLOPs: only real pieces; "
@@ -265,7 +278,7 @@ def sheet(measured: list[Measured], ceiling: Ceiling) -> Sheet:
         "Training steps on one GPU",
         note,
         columns,
-        [row(line, ceiling) for line in measured],
+        [row(line, ceiling) for line in measurements],
         words=2,
     )
 
@@ -300,10 +313,11 @@ def _goal(line: Measured) -> str:
 
 def origin(device: torch.device) -> str:
     """Command, commit and machine."""
-    found = provenance("benchmarks.gpu", [])
-    commit, versions = f"{found['commit']}{changes(found)}", found["versions"]
+    record = provenance("benchmarks.gpu", [])
+    commit = f"{record['commit']}{changes(record)}"
+    versions = record["versions"]
     return (
-        f"{found['command']}, commit {commit}, {torch.cuda.get_device_name(device)}, "
+        f"{record['command']}, commit {commit}, {torch.cuda.get_device_name(device)}, "
         f"torch {versions['torch']}"
     )
 

@@ -43,14 +43,15 @@ READERS = (
 )
 SEEDS = 10
 PATIENCE_S = 600.0
-STARTED_S, WATCHED_S = 15.0, 30.0
+STARTED_S = 15.0
+WATCHED_S = 30.0
 """Seconds that a watching process has for its start, and those over which its CPU time is
 measured."""
 
 
 def main() -> None:
     options = _options()
-    with tempfile.TemporaryDirectory() as place, contextlib.chdir(place):
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         create("curve", Path.cwd())
         finish(overrides("ended", options.trials), options.lines)
         print(
@@ -70,10 +71,8 @@ def main() -> None:
 def overrides(study: str, trials: int) -> list[str]:
     """Of a study with so many trials: base and learning rates, ten seeds each."""
     rates = ", ".join(f"{0.001 + 1e-5 * number:.5f}" for number in range(trials // SEEDS - 1))
-    rows, seeds = (
-        f"sweep.vary={{train.lr: [{rates}]}}",
-        f"sweep.seeds=[{','.join(map(str, range(1, SEEDS + 1)))}]",
-    )
+    rows = f"sweep.vary={{train.lr: [{rates}]}}"
+    seeds = f"sweep.seeds=[{','.join(map(str, range(1, SEEDS + 1)))}]"
     return [
         "task=curve",
         f"sweep.name={study}",
@@ -94,7 +93,8 @@ def finish(words: list[str], lines: int) -> None:
 
 
 def _finish(planned: PlannedTrial, lines: int) -> None:
-    recorder, step = Recorder(planned), planned.steps // lines
+    recorder = Recorder(planned)
+    step = planned.steps // lines
     recorder.begin()
     recorder.take(1, Started("cpu", 1))
     metrics = {f"train/{name}": 1 / 3 for name in ("loss", "accuracy", "rate")}
@@ -120,28 +120,31 @@ def forget(folder: Path) -> None:
 
 def _taken(words: list[str]) -> str:
     """Such as "1.02 s, 1.10 s"."""
-    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    start_usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    began = time.perf_counter()
     subprocess.run([*ALLELSE, *words], check=True, stdout=subprocess.DEVNULL)
-    wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
-    return (
-        f"{after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime:.2f} s, {wall:.2f} s"
-    )
+    wall = time.perf_counter() - began
+    end_usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    user_s = end_usage.ru_utime - start_usage.ru_utime
+    system_s = end_usage.ru_stime - start_usage.ru_stime
+    return f"{user_s + system_s:.2f} s, {wall:.2f} s"
 
 
 def started(words: list[str]) -> dict[str, str]:
     """Start a sweep, watch it from another process, and stop it."""
-    began, study = time.time(), Path("runs", "begun")
+    began = time.time()
+    study = Path("runs", "begun")
     with in_terminal(["sweep", *words]) as sweep:
         written = _until(lambda: _modified(study / STUDY_FILE), sweep)
         first = _until(lambda: _first_report(study), sweep)
         with in_terminal(["status", "--watch", "sweep.name=begun"]) as watching:
             time.sleep(STARTED_S)
-            processes = [psutil.Process(each.pid) for each in (sweep, watching)]
-            before = [_cpu(process) for process in processes]
+            processes = [psutil.Process(child.pid) for child in (sweep, watching)]
+            start_cpu = [_cpu(process) for process in processes]
             time.sleep(WATCHED_S)
             shares = [
                 (_cpu(process) - used) / WATCHED_S
-                for process, used in zip(processes, before, strict=True)
+                for process, used in zip(processes, start_cpu, strict=True)
             ]
     return {
         "typed until study.json is written": f"{written - began:.1f} s",
@@ -174,10 +177,10 @@ def _drain(terminal: int) -> None:
             pass
 
 
-def _until(found: Callable[[], float | None], process: subprocess.Popen[bytes]) -> float:
+def _until(probe: Callable[[], float | None], process: subprocess.Popen[bytes]) -> float:
     deadline = time.monotonic() + PATIENCE_S
     while process.poll() is None and time.monotonic() < deadline:
-        if (value := found()) is not None:
+        if (value := probe()) is not None:
             return value
         time.sleep(0.05)
     raise RuntimeError(f"the sweep ended, with exit code {process.returncode}, or took too long")

@@ -120,12 +120,12 @@ def base_model() -> ModelConfig:
     return trial.model
 
 
-def model_config(kind: LayerType, size: Size) -> ModelConfig:
+def model_config(layer_type: LayerType, size: Size) -> ModelConfig:
     """Our configuration of one layer type; d_k = d_v = d / h."""
     d_head = size.d // HEADS
     base = base_model()
     sized = replace(base, d_model=size.d, n_heads=HEADS, d_k=d_head, d_v=d_head)
-    return replace(sized, **kind.model(size))
+    return replace(sized, **layer_type.model(size))
 
 
 class Layer(nn.Module):
@@ -148,10 +148,10 @@ class Layer(nn.Module):
         return out_BSD
 
 
-def build(kind: LayerType, size: Size, depth: int = 0) -> Layer:
+def build(layer_type: LayerType, size: Size, depth: int = 0) -> Layer:
     """The layer number ``depth`` of a stack; dilation grows with it."""
     torch.manual_seed(1)
-    return Layer(model_config(kind, size), depth).eval()
+    return Layer(model_config(layer_type, size), depth).eval()
 
 
 def sentence(size: Size, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -167,9 +167,11 @@ def gate_by_gate() -> Iterator[None]:
         yield
 
 
-def flops(kind: LayerType, size: Size, operations: Collection[str] = MATRIX_PRODUCTS) -> float:
+def flops(
+    layer_type: LayerType, size: Size, operations: Collection[str] = MATRIX_PRODUCTS
+) -> float:
     """FLOPs of these operations in one forward pass, as torch counts them."""
-    layer = build(kind, size)
+    layer = build(layer_type, size)
     with gate_by_gate(), FlopCounterMode(display=False) as counter:
         layer(sentence(size))
     counts = counter.get_flop_counts()["Global"]
@@ -200,16 +202,16 @@ class ProductChain(TorchDispatchMode):
         return result
 
 
-def sequential_steps(kind: LayerType, size: Size) -> int:
+def sequential_steps(layer_type: LayerType, size: Size) -> int:
     """Matrix products of a forward pass that must wait for one another."""
-    layer = build(kind, size)
+    layer = build(layer_type, size)
     chain = ProductChain()
     with gate_by_gate(), chain:
         layer(sentence(size))
     return chain.longest
 
 
-def layers_across(kind: LayerType, size: Size) -> int:
+def layers_across(layer_type: LayerType, size: Size) -> int:
     """Layers until the middle position has read the whole sentence, by gradients.
 
     In float64, so that no gradient becomes zero by its size.
@@ -217,24 +219,24 @@ def layers_across(kind: LayerType, size: Size) -> int:
     start = sentence(size, torch.float64).requires_grad_()
     x = start
     for depth in range(size.n):
-        x = build(kind, size, depth).double()(x)
+        x = build(layer_type, size, depth).double()(x)
         (gradient,) = torch.autograd.grad(
             x[0, size.n // 2].square().sum(), start, retain_graph=True
         )
         if gradient[0].any(dim=1).all():
             return depth + 1
-    raise AssertionError(f"{kind.name}: {size.n} layers do not read {size.n} positions")
+    raise AssertionError(f"{layer_type.name}: {size.n} layers do not read {size.n} positions")
 
 
-def path_length(kind: LayerType, size: Size) -> int:
+def path_length(layer_type: LayerType, size: Size) -> int:
     """Steps through which the middle reads the farthest position: layers, or those of recurrence."""
-    layers = layers_across(kind, size)
-    return layers * size.n if kind.sequential == "n" else layers
+    layers = layers_across(layer_type, size)
+    return layers * size.n if layer_type.sequential == "n" else layers
 
 
 def cpu_seconds(kinds: list[tuple[LayerType, Size]], rounds: int) -> list[float]:
     """Median CPU seconds of a forward pass of each, in turn, on one thread."""
-    passes = [_forward(kind, size) for kind, size in kinds]
+    passes = [_forward(layer_type, size) for layer_type, size in kinds]
     seconds: list[list[float]] = [[] for _ in passes]
     for _ in range(rounds + 1):
         for run, times in zip(passes, seconds, strict=True):
@@ -244,8 +246,8 @@ def cpu_seconds(kinds: list[tuple[LayerType, Size]], rounds: int) -> list[float]
     return [median(times[1:]) for times in seconds]  # the first round warms up
 
 
-def _forward(kind: LayerType, size: Size) -> Callable[[], Tensor]:
-    layer = build(kind, size)
+def _forward(layer_type: LayerType, size: Size) -> Callable[[], Tensor]:
+    layer = build(layer_type, size)
     x = sentence(size)
 
     @torch.inference_mode()

@@ -27,7 +27,8 @@ class TorchTransformer(nn.Module):
 
     def __init__(self, config: ModelConfig, vocab_size: int) -> None:
         super().__init__()
-        d_model, n_layers = config.d_model, config.n_layers
+        d_model = config.d_model
+        n_layers = config.n_layers
         self.scale = d_model**0.5
         self.embedding = nn.Embedding(vocab_size, d_model, padding_idx=PAD)
         nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
@@ -47,7 +48,8 @@ class TorchTransformer(nn.Module):
         self.projection.weight = self.embedding.weight
 
     def forward(self, source: Tensor, shifted: Tensor) -> Tensor:
-        pad, length = source == PAD, shifted.shape[1]
+        pad = source == PAD
+        length = shifted.shape[1]
         later = torch.ones(length, length, dtype=torch.bool, device=shifted.device).triu(1)
         output = self.transformer(
             *(self._embed(source), self._embed(shifted)),
@@ -97,9 +99,9 @@ class Marian(nn.Module):
         self.marian = MarianMTModel(marian)
 
     def forward(self, source: Tensor, shifted: Tensor) -> Tensor:
-        real = source != PAD
+        is_piece = source != PAD
         output = self.marian(
-            input_ids=source, attention_mask=real, decoder_input_ids=shifted, use_cache=False
+            input_ids=source, attention_mask=is_piece, decoder_input_ids=shifted, use_cache=False
         )
         logits: Tensor = output.logits
         return logits
@@ -116,7 +118,8 @@ class PeerTraining:
         self, build: BuildPeer, trial: TrialConfig, vocab_size: int, fused: bool | None = None
     ) -> None:
         torch.manual_seed(trial.train.seed)
-        self.trial, self.steps = trial, 0
+        self.trial = trial
+        self.steps = 0
         self.model = build(trial.model, vocab_size).train()
         self.optimizer = torch.optim.Adam(
             self.model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=fused
@@ -135,9 +138,9 @@ class PeerTraining:
         targets = blocks[0].total_targets  # of all blocks together
         loss = torch.zeros(())
         for block in blocks:
-            of_block = self._summed_loss(block, precision) / targets
-            of_block.backward()
-            loss += of_block.detach()
+            block_loss = self._summed_loss(block, precision) / targets
+            block_loss.backward()
+            loss += block_loss.detach()
         self.optimizer.step()
         return loss
 

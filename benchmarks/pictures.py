@@ -35,8 +35,10 @@ DRAWN_MS = 8000  # until MLflow's charts stand still
 @contextmanager
 def served(study: Study) -> Iterator[str]:
     """The address of what `allelse ui` starts."""
-    runs, port = study.folder.parent, free_port(0)
-    command, server = ui_command(runs, port=port), f"http://127.0.0.1:{port}"
+    runs = study.folder.parent
+    port = free_port(0)
+    command = ui_command(runs, port=port)
+    server = f"http://127.0.0.1:{port}"
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(
             command, env=ui_environment(default_uri(runs)), stdout=log, stderr=log
@@ -51,16 +53,16 @@ def served(study: Study) -> Iterator[str]:
 
 def of_report(browser: Any, study: Study) -> Iterator[Path]:
     """One picture per name of SIZES; dark ones begin at the differences."""
-    with tempfile.TemporaryDirectory() as place:
-        file = Path(place) / "report.html"
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "report.html"
         file.write_text(page(Content(whole_table(study))), "utf-8")
         for name, (width, height) in SIZES.items():
             scheme = "dark" if name == "dark" else "light"
-            shown = browser.new_page(
+            view = browser.new_page(
                 viewport={"width": width, "height": height}, color_scheme=scheme
             )
-            shown.goto(file.as_uri() + ("#differences" if scheme == "dark" else ""))
-            shown.screenshot(path=DOCS / f"report-{name}.png")
+            view.goto(file.as_uri() + ("#differences" if scheme == "dark" else ""))
+            view.screenshot(path=DOCS / f"report-{name}.png")
             yield DOCS / f"report-{name}.png"
 
 
@@ -70,12 +72,12 @@ def of_mlflow(browser: Any, study: Study) -> Iterator[Path]:
     assert experiment is not None, "run `allelse sync` first"
     with served(study) as server:
         for name, mode in MODES.items():
-            shown = browser.new_page(viewport={"width": 1400, "height": 1000})
-            shown.add_init_script(f"localStorage.setItem('{ASSISTANT_OPENED}', 'true')")
-            shown.goto(page_address(server, experiment, study.mark, mode))
-            shown.get_by_text("matching runs").wait_for()
-            shown.wait_for_timeout(DRAWN_MS)
-            shown.screenshot(path=DOCS / f"mlflow-{name}.png")
+            page = browser.new_page(viewport={"width": 1400, "height": 1000})
+            page.add_init_script(f"localStorage.setItem('{ASSISTANT_OPENED}', 'true')")
+            page.goto(page_address(server, experiment, study.mark, mode))
+            page.get_by_text("matching runs").wait_for()
+            page.wait_for_timeout(DRAWN_MS)
+            page.screenshot(path=DOCS / f"mlflow-{name}.png")
             yield DOCS / f"mlflow-{name}.png"
 
 

@@ -121,10 +121,10 @@ def wall_seconds(folder: Path) -> float:
 
 def allelse(folder: Path, *words: str) -> str:
     """The output of a command. Its messages stay visible."""
-    done = subprocess.run(
+    process = subprocess.run(
         [ALLELSE, *words], cwd=folder, stdout=subprocess.PIPE, text=True, check=True
     )
-    return done.stdout
+    return process.stdout
 
 
 def table(lines: Sequence[Compared]) -> Iterator[str]:

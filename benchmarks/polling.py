@@ -76,11 +76,15 @@ def cpu_share(trials: int) -> float:
         while len([*runs.glob("*/journal.jsonl")]) < trials:
             assert process.poll() is None
             time.sleep(0.5)
-        before, began = sweep.cpu_times(), time.monotonic()
+        start_times = sweep.cpu_times()
+        began = time.monotonic()
         time.sleep(0.75 * WAITS_S)
-        after, ended = sweep.cpu_times(), time.monotonic()
+        end_times = sweep.cpu_times()
+        ended = time.monotonic()
         assert process.wait() == 0
-        return (after.user + after.system - before.user - before.system) / (ended - began)
+        return (end_times.user + end_times.system - start_times.user - start_times.system) / (
+            ended - began
+        )
 
 
 def between_trials() -> float:
@@ -96,8 +100,8 @@ def between_trials() -> float:
 def _sweep(at_once: int, seeds: int) -> Iterator[tuple["subprocess.Popen[bytes]", Path]]:
     """A sweep of one row on a Ray with so many CPUs, which ends with it; and the folder of its
     trials."""
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
+    with tempfile.TemporaryDirectory() as folder_name:
+        folder = Path(folder_name)
         (folder / "waiting.py").write_text(TASK)
         (folder / "conf/task/waiting").mkdir(parents=True)
         (folder / "conf/task/waiting/base.yaml").write_text(f"train: {{trials: {at_once}}}\n")
@@ -122,19 +126,19 @@ def _sweep(at_once: int, seeds: int) -> Iterator[tuple["subprocess.Popen[bytes]"
             f"cluster.address=127.0.0.1:{PORT}",
         ]
         try:
-            more = f"sweep.seeds={[*range(1, seeds + 1)]}"
+            override = f"sweep.seeds={[*range(1, seeds + 1)]}"
             yield (
-                subprocess.Popen([sys.executable, *sweep, more], cwd=folder, stdout=2),
+                subprocess.Popen([sys.executable, *sweep, override], cwd=folder, stdout=2),
                 folder / "runs" / "s",
             )
         finally:
-            _end(place)
+            _end(folder_name)
 
 
-def _end(place: str) -> None:
+def _end(folder_name: str) -> None:
     """The processes of the Ray whose files are there."""
     for process in psutil.process_iter(["cmdline"]):
-        if any(place in word for word in process.info["cmdline"] or ()):
+        if any(folder_name in word for word in process.info["cmdline"] or ()):
             process.kill()
 
 

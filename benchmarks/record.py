@@ -28,12 +28,12 @@ def provenance(module: str, peers: Sequence[str]) -> Result:
     if missing:
         fault = "is not installed", "`make bench` installs it (extra `bench`)"
         raise RefusedError(Problem(peer, *fault) for peer in missing)
-    known = {**git_state(ROOT, MEASURED), **of_process()}
+    facts = {**git_state(ROOT, MEASURED), **of_process()}
     versions = {
-        name: known["versions"][name] for name in ("python", "torch") if name in known["versions"]
+        name: facts["versions"][name] for name in ("python", "torch") if name in facts["versions"]
     }
     return {
-        **{name: known[name] for name in ("commit", "dirty", "changes", "cpu")},
+        **{name: facts[name] for name in ("commit", "dirty", "changes", "cpu")},
         "versions": {**versions, **{peer: metadata.version(peer) for peer in peers}},
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": shlex.join(["python", "-m", module, *map(_of_any_machine, sys.argv[1:])]),
@@ -42,9 +42,10 @@ def provenance(module: str, peers: Sequence[str]) -> Result:
 
 def _of_any_machine(word: str) -> str:
     """A path without this machine's folders: relative to here, or otherwise its last two parts."""
-    path, here = Path(word), Path.cwd()
-    if path.is_absolute() and path.is_relative_to(here):
-        return str(path.relative_to(here))
+    path = Path(word)
+    current_folder = Path.cwd()
+    if path.is_absolute() and path.is_relative_to(current_folder):
+        return str(path.relative_to(current_folder))
     return str(Path("...", *path.parts[-2:])) if path.is_absolute() or ".." in path.parts else word
 
 

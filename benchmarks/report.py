@@ -28,7 +28,7 @@ SPEED = ("size", "program", "arithmetic", "target tokens/s", "range", "mfu")
 
 def sheets(result: Result) -> Iterator[Sheet]:
     """The tables of the measurements, in the order of the report."""
-    made: dict[str, Callable[[Any], list[Sheet]]] = {
+    makers: dict[str, Callable[[Any], list[Sheet]]] = {
         "calibration": _calibration,
         "models": _models,
         "training": _training,
@@ -38,7 +38,7 @@ def sheets(result: Result) -> Iterator[Sheet]:
         "start_up": _start_up,
         "checkpoint": _checkpoint,
     }
-    for section, make in made.items():
+    for section, make in makers.items():
         if result.get(section):
             yield from make(result[section])
 
@@ -95,13 +95,10 @@ def _counts(line: Line, ours: int) -> tuple[str, str, str]:
 
 
 def _training(lines: list[Line]) -> list[Sheet]:
-    ours, peers = (
-        [line for line in lines if (line["program"] == OURS) is chosen] for chosen in (True, False)
-    )
-    default, switched = (
-        [line for line in peers if (line["arithmetic"] == Arithmetic.FP32) is chosen]
-        for chosen in (True, False)
-    )
+    ours = [line for line in lines if line["program"] == OURS]
+    peers = [line for line in lines if line["program"] != OURS]
+    default = [line for line in peers if line["arithmetic"] == Arithmetic.FP32]
+    switched = [line for line in peers if line["arithmetic"] != Arithmetic.FP32]
     note = "Real target pieces per CPU second on one thread: median and range of the rounds."
     mfu = (
         "Utilization: model FLOPs (computed, no padding) per second divided by the fastest "
@@ -125,8 +122,8 @@ def _training(lines: list[Line]) -> list[Sheet]:
 def _speed(line: Line) -> tuple[str, ...]:
     speeds = line["tokens_per_s"]
     arithmetic = line["arithmetic"] + (", tuned" if line["tuned"] else "")
-    measured = f"{median(speeds):,.0f}", _range(speeds, ",.0f"), f"{line['mfu']:.0%}"
-    return line["size"], line["program"], arithmetic, *measured
+    figures = f"{median(speeds):,.0f}", _range(speeds, ",.0f"), f"{line['mfu']:.0%}"
+    return line["size"], line["program"], arithmetic, *figures
 
 
 def _ratios(lines: list[Line]) -> Sheet:
@@ -191,7 +188,8 @@ def _start_up(seconds: list[float]) -> list[Sheet]:
     note = (
         "From `allelse train` (tiny, data prepared) to the first step in the journal, wall seconds."
     )
-    goal, middle = START_UP_SECONDS, median(seconds)
+    goal = START_UP_SECONDS
+    middle = median(seconds)
     row = (
         f"{middle:.1f} s",
         _range(seconds, ".1f"),
@@ -207,13 +205,15 @@ def _checkpoint(line: Line) -> list[Sheet]:
         "here (extrapolated from one step), and at a million tokens/s, "
         "the goal for one GPU (computed)."
     )
-    here, gpu, goal = line["share_here"], line["share_on_gpu"], CHECKPOINT_STALL
+    share = line["share_here"]
+    gpu = line["share_on_gpu"]
+    goal = CHECKPOINT_STALL
     seconds = f"{median(line['seconds']):.2f} s", _range(line["seconds"], ".2f")
     row = (
         *seconds,
-        f"{here:.2%}",
+        f"{share:.2%}",
         f"{gpu:.1%}",
-        f"≤ {goal:.0%} {MET if max(here, gpu) <= goal else MISSED}",
+        f"≤ {goal:.0%} {MET if max(share, gpu) <= goal else MISSED}",
     )
     return [
         Sheet(
@@ -226,8 +226,8 @@ def _checkpoint(line: Line) -> list[Sheet]:
     ]
 
 
-def _goal(reached: float, goal: float | None) -> str:
-    return "" if goal is None else f"≥ {goal:.2f} {MET if reached >= goal else MISSED}"
+def _goal(ratio: float, goal: float | None) -> str:
+    return "" if goal is None else f"≥ {goal:.2f} {MET if ratio >= goal else MISSED}"
 
 
 def _range(values: list[float], form: str) -> str:
@@ -254,13 +254,13 @@ def ratios(training: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _ratio(ours: dict[str, Any], peer: dict[str, Any]) -> dict[str, Any]:
-    each = [a / b for a, b in zip(ours["tokens_per_s"], peer["tokens_per_s"], strict=True)]
+    ratios = [a / b for a, b in zip(ours["tokens_per_s"], peer["tokens_per_s"], strict=True)]
     against = {name: peer[name] for name in ("size", "program", "arithmetic", "tuned")}
     return {
         **against,
         "ours": ours["arithmetic"],
-        "ratios": each,
-        "median": median(each),
+        "ratios": ratios,
+        "median": median(ratios),
         "goal": _goal_of(ours, peer),
     }
 

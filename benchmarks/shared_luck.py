@@ -42,13 +42,13 @@ def correlation(values: Any) -> tuple[float, float]:
     N] scores."""
     rows, seeds = values.shape
     centered = values - values.mean(axis=1, keepdims=True)
-    of_seeds = centered.mean(axis=0)
-    alone = centered - of_seeds
+    seed_means = centered.mean(axis=0)
+    residuals = centered - seed_means
     df = (rows - 1) * (seeds - 1)
-    shared_square = rows * (of_seeds**2).sum() / (seeds - 1)
-    alone_square = (alone**2).sum() / df
-    of_rows = (shared_square - alone_square) / (shared_square + (rows - 1) * alone_square)
-    return float(of_rows), float(special.fdtrc(seeds - 1, df, shared_square / alone_square))
+    shared_square = rows * (seed_means**2).sum() / (seeds - 1)
+    alone_square = (residuals**2).sum() / df
+    row_correlation = (shared_square - alone_square) / (shared_square + (rows - 1) * alone_square)
+    return float(row_correlation), float(special.fdtrc(seeds - 1, df, shared_square / alone_square))
 
 
 def shared_luck(study: Study) -> list[SharedLuck]:
@@ -60,26 +60,26 @@ def shared_luck(study: Study) -> list[SharedLuck]:
         values = common_values(trained, metric)
         if min(values.shape) > 1 and np.ptp(values, axis=1).any():
             rows, seeds = values.shape
-            of_rows, p = correlation(values)
-            measured.append(SharedLuck(study.task.tested(metric).label, rows, seeds, of_rows, p))
+            luck, p = correlation(values)
+            measured.append(SharedLuck(study.task.tested(metric).label, rows, seeds, luck, p))
     return measured
 
 
 def common_values(rows: Sequence[TableRow], metric: Metric) -> Any:
     """[K, N] of these rows, as they are tested, at the seeds that all of them have."""
-    of_rows = [finite(metric.tested_values(row.seed_values[metric.name])) for row in rows]
-    seeds = {seed for of_row in of_rows for seed in of_row}
-    for of_row in of_rows:
-        seeds &= of_row.keys()
+    row_scores = [finite(metric.tested_values(row.seed_values[metric.name])) for row in rows]
+    seeds = {seed for scores in row_scores for seed in scores}
+    for scores in row_scores:
+        seeds &= scores.keys()
     values = np.empty((len(rows), len(seeds)))
-    for place, of_row in enumerate(of_rows):
-        values[place] = [of_row[seed] for seed in sorted(seeds)]
+    for index, scores in enumerate(row_scores):
+        values[index] = [scores[seed] for seed in sorted(seeds)]
     return values
 
 
 def training_words(study: Study) -> str:
     """With which commands and at which commits the study's trials were trained."""
-    overrides = [asked["command"].partition("allelse sweep ")[2] for asked in study.asked]
+    overrides = [request["command"].partition("allelse sweep ")[2] for request in study.asked]
     commands = [f"`allelse sweep {words}`" for words in overrides if words]
     commits = {
         study.trial_folder(standing.trial).provenance()["commit"]

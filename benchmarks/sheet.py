@@ -9,7 +9,8 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-MET, MISSED = "met", "missed"
+MET = "met"
+MISSED = "missed"
 STYLES = {MET: "green", MISSED: "bold red"}
 
 

@@ -38,10 +38,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         run = partial(subprocess.run, cwd=folder, capture_output=True, check=False)
         tasks: list[Callable[[], object]] = [partial(run, words) for words in COMMANDS.values()]
-        seconds = [median(each) for each in in_rounds(tasks, Rounds(11, 11), time.perf_counter)]
+        seconds = [median(times) for times in in_rounds(tasks, Rounds(11, 11), time.perf_counter)]
     print("| command | median of 11 | × the imports |\n| --- | --- | --- |")
-    for name, taken in zip(COMMANDS, seconds, strict=True):
-        print(f"| {name} | {taken:.2f} s | {taken / seconds[0]:.1f} |")
+    for name, duration in zip(COMMANDS, seconds, strict=True):
+        print(f"| {name} | {duration:.2f} s | {duration / seconds[0]:.1f} |")
 
 
 if __name__ == "__main__":

@@ -42,7 +42,9 @@ CHECKED = 2  # studies of each case whose marks are compared with those of a tab
 EQUAL = "equal sds"
 WITHIN = "rows of one list"
 # %, what docs/statistics.md promises
-EVEN_ERROR, ERROR, LEAST_POWER = (6.0, 11.0, {(3, 3): 65.0, (3, 9): 85.0})
+EVEN_ERROR = 6.0
+ERROR = 11.0
+LEAST_POWER = {(3, 3): 65.0, (3, 9): 85.0}
 Sizes = Sequence[int]  # seeds of each row, base first
 Draw = Callable[[int, Sizes, np.random.Generator], list[Any]]
 """Studies, sizes, chance -> for each row [S, n]."""
@@ -53,10 +55,11 @@ Sds = Callable[[tuple[int, int], np.random.Generator], Any]
 def normal(sds: Sds) -> Draw:
     """Normal values with these standard deviations."""
 
-    def draw(studies: int, each: Sizes, chance: np.random.Generator) -> list[Any]:
-        spread = sds((studies, len(each)), chance)
+    def draw(studies: int, row_seeds: Sizes, chance: np.random.Generator) -> list[Any]:
+        spread = sds((studies, len(row_seeds)), chance)
         return [
-            spread[:, row, None] * chance.normal(size=(studies, n)) for row, n in enumerate(each)
+            spread[:, row, None] * chance.normal(size=(studies, n))
+            for row, n in enumerate(row_seeds)
         ]
 
     return draw
@@ -93,32 +96,31 @@ def noise_cases(lists: Sequence[Sequence[float]]) -> dict[str, Draw]:
     centered = [np.asarray(values) - np.mean(values) for values in lists]
     scaled = [values / values.std(ddof=1) for values in centered]
 
-    def alike(studies: int, each: Sizes, chance: np.random.Generator) -> list[Any]:
+    def alike(studies: int, row_seeds: Sizes, chance: np.random.Generator) -> list[Any]:
         """All rows of a study from one list; every list has as many studies."""
         parts = np.array_split(np.arange(studies), len(centered))
-        return [
-            np.concatenate(
-                [
-                    chance.choice(of, (len(part), n))
-                    for of, part in zip(centered, parts, strict=True)
-                ]
-            )
-            for n in each
-        ]
+        draws = []
+        for n in row_seeds:
+            rows = [
+                chance.choice(group, (len(part), n))
+                for group, part in zip(centered, parts, strict=True)
+            ]
+            draws.append(np.concatenate(rows))
+        return draws
 
     def mixed(pool: Sequence[Any]) -> Draw:
-        def draw(studies: int, each: Sizes, chance: np.random.Generator) -> list[Any]:
-            lengths = np.array([len(of) for of in pool])
+        def draw(studies: int, row_seeds: Sizes, chance: np.random.Generator) -> list[Any]:
+            lengths = np.array([len(group) for group in pool])
             table = np.full((len(pool), lengths.max()), np.nan)
-            for place, of in enumerate(pool):
-                table[place, : len(of)] = of
-            found = []
-            for n in each:
+            for index, values in enumerate(pool):
+                table[index, : len(values)] = values
+            draws = []
+            for n in row_seeds:
                 chosen = chance.integers(len(pool), size=(studies, 1))
-                found.append(
+                draws.append(
                     table[chosen, (chance.random((studies, n)) * lengths[chosen]).astype(int)]
                 )
-            return found
+            return draws
 
         return draw
 
@@ -162,43 +164,49 @@ class Shares:
         )
 
 
-def shares(case: str, draw: Draw, each: Sizes, studies: int) -> Shares:
+def shares(case: str, draw: Draw, row_seeds: Sizes, studies: int) -> Shares:
     """Simulated, with a fixed seed of chance."""
-    means, variances = moments(draw(studies, each, np.random.default_rng(1)))
-    number, rows = np.array(each), len(each)
-    found = differences(means, variances, number)
-    moved = differences(means + EFFECT * (np.arange(rows) == 1), variances, number)
-    wrong = found.p_holm <= ALPHA
-    covered = found.p * (rows - 1) > ALPHA  # as intervals() says: checked in tests
+    means, variances = moments(draw(studies, row_seeds, np.random.default_rng(1)))
+    number = np.array(row_seeds)
+    rows = len(row_seeds)
+    tested = differences(means, variances, number)
+    shifted = differences(means + EFFECT * (np.arange(rows) == 1), variances, number)
+    wrong = tested.p_holm <= ALPHA
+    covered = tested.p * (rows - 1) > ALPHA  # as intervals() says: checked in tests
     percent = {
         "error": wrong.any(axis=1),
         "coverage": covered.all(axis=1),
-        "against": (wrong & (found.difference < 0)).any(axis=1),
+        "against": (wrong & (tested.difference < 0)).any(axis=1),
     }
-    power = 100 * float((moved.p_holm[:, 0] <= ALPHA).mean()) if case in CASES else None
-    measured = {name: 100 * float(of.mean()) for name, of in percent.items()}
-    return Shares(case, rows, each[1], each[0], power=power, **measured)
+    power = 100 * float((shifted.p_holm[:, 0] <= ALPHA).mean()) if case in CASES else None
+    percentages = {name: 100 * float(flags.mean()) for name, flags in percent.items()}
+    return Shares(case, rows, row_seeds[1], row_seeds[0], power=power, **percentages)
 
 
 def moments(values: Sequence[Any]) -> tuple[Any, Any]:
     """[S, R] means and sample variances."""
-    return np.stack([of.mean(axis=1) for of in values], 1), np.stack(
-        [of.var(axis=1, ddof=1) for of in values], 1
+    return np.stack([row.mean(axis=1) for row in values], 1), np.stack(
+        [row.var(axis=1, ddof=1) for row in values], 1
     )
 
 
-def check_against_table(draw: Draw, each: Sizes) -> None:
+def check_against_table(draw: Draw, row_seeds: Sizes) -> None:
     """Raises AssertionError unless a table of the same values has the same marks and intervals."""
-    values = draw(CHECKED, each, np.random.default_rng(1))
+    values = draw(CHECKED, row_seeds, np.random.default_rng(1))
     means, variances = moments(values)
-    found = differences(means, variances, np.array(each))
-    low, _ = intervals(found)
+    tested = differences(means, variances, np.array(row_seeds))
+    low, _ = intervals(tested)
     for study in range(CHECKED):
-        rows = {f"r{row}": dict(enumerate(of[study].tolist())) for row, of in enumerate(values)}
-        made = family(Metric("score"), rows, "r0")
-        assert made is not None
-        rows_tested = made.tests.values()
-        assert np.allclose([test.p for test in rows_tested], found.p_holm[study], rtol=1e-9, atol=0)
+        rows = {
+            f"r{row}": dict(enumerate(row_values[study].tolist()))
+            for row, row_values in enumerate(values)
+        }
+        table_family = family(Metric("score"), rows, "r0")
+        assert table_family is not None
+        rows_tested = table_family.tests.values()
+        assert np.allclose(
+            [test.p for test in rows_tested], tested.p_holm[study], rtol=1e-9, atol=0
+        )
         assert np.allclose([test.low for test in rows_tested], low[study], rtol=1e-9, atol=1e-12)
 
 
@@ -230,8 +238,10 @@ def needed(difference: float, base: int, studies: int) -> Needed:
     means = chance.normal(size=(studies, ROWS)) / np.sqrt(number) + difference * (
         np.arange(ROWS) == 1
     )
-    found = differences(means, chance.chisquare(number - 1, (studies, ROWS)) / (number - 1), number)
-    return Needed(difference, base, seeds, 100 * float((found.p_holm[:, 0] <= ALPHA).mean()))
+    tested = differences(
+        means, chance.chisquare(number - 1, (studies, ROWS)) / (number - 1), number
+    )
+    return Needed(difference, base, seeds, 100 * float((tested.p_holm[:, 0] <= ALPHA).mean()))
 
 
 @dataclass(frozen=True)
@@ -247,7 +257,8 @@ class Exponential:
 def exponential(sd: float, seeds: int, base: int, studies: int) -> Exponential:
     truth = 1.5 + np.linspace(-5 * sd, 5 * sd, ROWS)
     means, variances = moments(CASES[EQUAL](studies, sizes(seeds, base), np.random.default_rng(3)))
-    means, variances = truth + sd * means, sd**2 * variances
+    means = truth + sd * means
+    variances = sd**2 * variances
     low, high = exponential_intervals(
         differences(means, variances, np.array(sizes(seeds, base))), means
     )
@@ -257,30 +268,34 @@ def exponential(sd: float, seeds: int, base: int, studies: int) -> Exponential:
     )
 
 
-def shares_sheet(found: Sequence[Shares]) -> Sheet:
+def shares_sheet(all_shares: Sequence[Shares]) -> Sheet:
     rows = [
         (
-            each.case,
-            f"{each.seeds} + {each.base_seeds}",
-            *(f"{value:.1f}" for value in (each.error, each.coverage, each.against)),
-            "" if each.power is None else f"{each.power:.1f}",
-            ("" if each.rows < ROWS else MET) if each.kept else MISSED,
+            case_shares.case,
+            f"{case_shares.seeds} + {case_shares.base_seeds}",
+            *(
+                f"{case_shares.error:.1f}",
+                f"{case_shares.coverage:.1f}",
+                f"{case_shares.against:.1f}",
+            ),
+            "" if case_shares.power is None else f"{case_shares.power:.1f}",
+            ("" if case_shares.rows < ROWS else MET) if case_shares.kept else MISSED,
         )
-        for each in found
+        for case_shares in all_shares
     ]
     heads = ("false mark", "covered", "disagrees", "3.5 sd found")
     note = (
-        f"% of studies; {found[0].rows} rows, none differs; seeds of each row + of base. "
+        f"% of studies; {all_shares[0].rows} rows, none differs; seeds of each row + of base. "
         "False mark: any is marked. "
         "Covered: all intervals hold. Disagrees: a false one against the paper."
     )
     return Sheet(
-        f"The mark, {found[0].rows} rows", note, ("case", "seeds", *heads, "bounds"), rows, 2
+        f"The mark, {all_shares[0].rows} rows", note, ("case", "seeds", *heads, "bounds"), rows, 2
     )
 
 
 def more_sheets(seeds: Sequence[Needed], ends: Sequence[Exponential]) -> Iterator[Sheet]:
-    told = [
+    needed_rows = [
         (f"{e.difference:g} sd", str(e.base_seeds), str(e.seeds), f"{e.marked:.1f}") for e in seeds
     ]
     note = (
@@ -291,23 +306,29 @@ def more_sheets(seeds: Sequence[Needed], ends: Sequence[Exponential]) -> Iterato
         "Seeds needed",
         note,
         ("difference", "seeds of base now", "seeds needed", "marked, %"),
-        told,
+        needed_rows,
         1,
     )
-    held = [(f"{e.sd:g}", f"{e.seeds} + {e.base_seeds}", f"{e.coverage:.1f}") for e in ends]
+    interval_rows = [
+        (f"{e.sd:g}", f"{e.seeds} + {e.base_seeds}", f"{e.coverage:.1f}") for e in ends
+    ]
     note = (
         "% of studies in which the intervals of all 19 differences of perplexities hold the "
         "true ones."
     )
     yield Sheet(
-        "Perplexities", note, ("sd of the logarithm", "seeds", "intervals all hold"), held, 2
+        "Perplexities",
+        note,
+        ("sd of the logarithm", "seeds", "intervals all hold"),
+        interval_rows,
+        2,
     )
 
 
 def cases(noise: Path | None) -> Mapping[str, Draw]:
     """``noise``: {"values": {name: [results of repeated trainings]}}."""
-    found = json.loads(noise.read_text("utf-8"))["values"].values() if noise else None
-    return noise_cases(list(found)) if found else CASES
+    values = json.loads(noise.read_text("utf-8"))["values"].values() if noise else None
+    return noise_cases(list(values)) if values else CASES
 
 
 def main(
@@ -321,28 +342,30 @@ def main(
     missed."""
     began = time.monotonic()
     result: Result = provenance("benchmarks.statistics", ["numpy", "scipy"])
-    known = cases(noise)
-    for draw, design in product(known.values(), DESIGNS):
+    all_cases = cases(noise)
+    for draw, design in product(all_cases.values(), DESIGNS):
         check_against_table(draw, sizes(*design))
-    designs = product((ROWS, FEW), known.items(), DESIGNS)
-    found = [
+    designs = product((ROWS, FEW), all_cases.items(), DESIGNS)
+    all_shares = [
         shares(name, draw, sizes(*design, rows), studies) for rows, (name, draw), design in designs
     ]
-    sheets = [shares_sheet([each for each in found if each.rows == rows]) for rows in (ROWS, FEW)]
-    result["shares"] = [*map(asdict, found)]
-    kept = all(each.kept for each in found)
+    sheets = []
+    for rows in (ROWS, FEW):
+        sheets.append(shares_sheet([share for share in all_shares if share.rows == rows]))
+    result["shares"] = [*map(asdict, all_shares)]
+    promises_kept = all(case_shares.kept for case_shares in all_shares)
     if noise is None:
-        told = [needed(*each, studies) for each in product((1.0, 2.0, 3.5), (3, 9))]
+        needed_seeds = [needed(*pair, studies) for pair in product((1.0, 2.0, 3.5), (3, 9))]
         ends = [
             exponential(sd, seeds, base, studies)
             for sd, (seeds, base) in product((0.003, 0.03, 0.3), DESIGNS[:2])
         ]
-        sheets += more_sheets(told, ends)
-        result |= {"needed": [*map(asdict, told)], "perplexities": [*map(asdict, ends)]}
+        sheets += more_sheets(needed_seeds, ends)
+        result |= {"needed": [*map(asdict, needed_seeds)], "perplexities": [*map(asdict, ends)]}
         paired = paired_findings(studies // 2)
         sheets += paired_sheets(paired)
         result["paired"] = asdict(paired)
-        kept = kept and paired.kept
+        promises_kept = promises_kept and paired.kept
     result["seconds"] = time.monotonic() - began
     for sheet in sheets:
         Console(width=150).print(to_terminal(sheet))
@@ -350,7 +373,7 @@ def main(
         ["\n".join(heading("The mark of the table, simulated", result)), *map(to_markdown, sheets)]
     )
     print(write("statistics", document, result, ["noise"] if noise else (), out))
-    raise typer.Exit(0 if kept else 1)
+    raise typer.Exit(0 if promises_kept else 1)
 
 
 if __name__ == "__main__":

@@ -82,7 +82,7 @@ def main(
 
 def counted(layers: Sequence[tuple[LayerType, Size]]) -> list[float]:
     """FLOPs of the operations that Table 1 counts of each layer."""
-    return [flops(kind, size, kind.operations) for kind, size in layers]
+    return [flops(layer_type, size, layer_type.operations) for layer_type, size in layers]
 
 
 _FLOPS_NOTE = (
@@ -96,34 +96,37 @@ _TIME_NOTE = (
 
 def _exponents(title: str, costs: Costs, note: str) -> Sheet:
     """One row per layer type, one column per size that it depends on."""
-    rows = [
-        (kind.name, kind.complexity, *(_fitted(kind, name, costs) for name in GRIDS))
-        for kind in LAYER_TYPES
-    ]
+    rows = []
+    for layer_type in LAYER_TYPES:
+        exponents = [_fitted(layer_type, name, costs) for name in GRIDS]
+        rows.append((layer_type.name, layer_type.complexity, *exponents))
     return Sheet(title, note, ("layer", "published", *GRIDS), rows, words=2)
 
 
-def _fitted(kind: LayerType, name: str, costs: Costs) -> str:
+def _fitted(layer_type: LayerType, name: str, costs: Costs) -> str:
     """The exponent of one size; "" if the layer's cost does not depend on it."""
-    if name in ("k", "r") and f"{name} " not in kind.complexity:
+    if name in ("k", "r") and f"{name} " not in layer_type.complexity:
         return ""
     start = SIZE.with_value("n", LONG) if name == "r" else SIZE
     sizes = [start.with_value(name, value) for value in GRIDS[name]]
-    return f"{exponent(GRIDS[name], costs([(kind, size) for size in sizes])):.2f}"
+    return f"{exponent(GRIDS[name], costs([(layer_type, size) for size in sizes])):.2f}"
 
 
 def _steps() -> Sheet:
     """Products that wait for one another, and paths, at three lengths each."""
-    rows = [
-        (
-            kind.name,
-            kind.sequential,
-            ", ".join(str(sequential_steps(kind, Size(n=n, d=16))) for n in STEP_LENGTHS),
-            kind.path,
-            ", ".join(str(path_length(kind, PATH_SIZE.with_value("n", n))) for n in PATH_LENGTHS),
+    rows = []
+    for layer_type in LAYER_TYPES:
+        steps = [str(sequential_steps(layer_type, Size(n=n, d=16))) for n in STEP_LENGTHS]
+        paths = [str(path_length(layer_type, PATH_SIZE.with_value("n", n))) for n in PATH_LENGTHS]
+        rows.append(
+            (
+                layer_type.name,
+                layer_type.sequential,
+                ", ".join(steps),
+                layer_type.path,
+                ", ".join(paths),
+            )
         )
-        for kind in LAYER_TYPES
-    ]
     columns = (
         "layer",
         "published steps",
@@ -161,26 +164,26 @@ def _claims(timed: Costs) -> Sheet:
 
 
 def _total_flops(layers: Sequence[tuple[LayerType, Size]]) -> list[float]:
-    return [flops(kind, size) for kind, size in layers]
+    return [flops(layer_type, size) for layer_type, size in layers]
 
 
 def _dearer_attention(d: int, unit: str, costs: Costs) -> tuple[str, str, str, str]:
     """The n from which self-attention costs more than recurrence."""
     sizes = [Size(n=n, d=d) for n in CROSSING_LENGTHS]
-    values = costs([(kind, size) for size in sizes for kind in (ATTENTION, RECURRENT)])
+    values = costs([(layer_type, size) for size in sizes for layer_type in (ATTENTION, RECURRENT)])
     ratios = [
         attention / recurrent
         for attention, recurrent in zip(values[::2], values[1::2], strict=True)
     ]
     n = crossing(CROSSING_LENGTHS, ratios)
     if n is not None:
-        measured = f"n = {n:.0f}"
+        measurement = f"n = {n:.0f}"
     else:
         side = "below" if ratios[0] >= 1 else "above"
         end = CROSSING_LENGTHS[0] if ratios[0] >= 1 else CROSSING_LENGTHS[-1]
-        measured = f"{side} n = {end}"
+        measurement = f"{side} n = {end}"
     claim = f"attention is dearer than recurrence from n, d {d}"
-    return claim, unit, f"n ≈ {d}", measured
+    return claim, unit, f"n ≈ {d}", measurement
 
 
 def _convolution_over_recurrence(k: int, unit: str, costs: Costs) -> tuple[str, str, str, str]:

@@ -26,17 +26,17 @@ def in_rounds(
     counted."""
     began = time.perf_counter()
     _round(tasks, clock)
-    taken: list[list[float]] = []
-    while len(taken) < rounds.least or (
-        len(taken) < rounds.most and _fits(len(taken) + 1, began, rounds.seconds)
+    timings: list[list[float]] = []
+    while len(timings) < rounds.least or (
+        len(timings) < rounds.most and _fits(len(timings) + 1, began, rounds.seconds)
     ):
-        taken.append(_round(tasks, clock))
-    return [list(seconds) for seconds in zip(*taken, strict=True)]
+        timings.append(_round(tasks, clock))
+    return [list(seconds) for seconds in zip(*timings, strict=True)]
 
 
-def _fits(done: int, began: float, seconds: float) -> bool:
+def _fits(n_rounds: int, began: float, seconds: float) -> bool:
     elapsed = time.perf_counter() - began
-    return elapsed + elapsed / done <= seconds
+    return elapsed + elapsed / n_rounds <= seconds
 
 
 def _round(tasks: Sequence[Task], clock: Clock) -> list[float]:

@@ -158,9 +158,9 @@ def compare(
 ) -> None:
     """Add one size's measurements to the result; its calibration is the reference for mfu."""
     work = workload(size, pairs)
-    entered = contestants(work, peers)
-    result["models"] += describe(work, entered)
-    result["training"] += measure(work, entered, best_rates(result["calibration"]), rounds)
+    programs = contestants(work, peers)
+    result["models"] += describe(work, programs)
+    result["training"] += measure(work, programs, best_rates(result["calibration"]), rounds)
 
 
 def write(result: Result, only: Sequence[Part], folder: Path) -> Path:

@@ -19,7 +19,8 @@ from transformer.data.vocabulary import EOS
 SEED = 1
 PAIRS = 29_000
 VOCAB_SIZE = 8000  # of the text; a model with more pieces reads the same batches
-SHORTEST, LONGEST = 4, 60
+SHORTEST = 4
+LONGEST = 60
 
 
 @dataclass(frozen=True)

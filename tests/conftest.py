@@ -50,18 +50,19 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         )
 
 
+def _mark_names(item: pytest.Item) -> set[str]:
+    return {mark.name for mark in item.iter_markers()}
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Files that start Ray come first, then those that train: the last long file to start keeps one
     process waiting."""
     missing = _missing()
-    without = [
-        item for item in items if missing.keys() & {mark.name for mark in item.iter_markers()}
-    ]
-    config.hook.pytest_deselected(items=without)
-    items[:] = [item for item in items if item not in without]
-    ray, slow = (
-        {item.path for item in items if item.get_closest_marker(name)} for name in ("ray", "slow")
-    )
+    deselected = [item for item in items if missing.keys() & _mark_names(item)]
+    config.hook.pytest_deselected(items=deselected)
+    items[:] = [item for item in items if item not in deselected]
+    ray = {item.path for item in items if item.get_closest_marker("ray")}
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: (item.path not in ray, item.path not in slow))
 
 
@@ -89,7 +90,8 @@ def joined_ray() -> Iterator[JoinedRay]:
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the unpacked wheel and nothing else of ours."""
-    built, site = tmp_path_factory.mktemp("built"), tmp_path_factory.mktemp("site").resolve()
+    built = tmp_path_factory.mktemp("built")
+    site = tmp_path_factory.mktemp("site").resolve()
     build = [
         sys.executable,
         "-m",
@@ -111,7 +113,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _each_composition_once() -> Generator[None]:
     """Hydra takes 0.07 s for a row. The same files with the same options are composed once per
     process."""
-    compose, composed = Library._compose, dict[Any, Tree]()
+    compose = Library._compose
+    composed = dict[Any, Tree]()
 
     def once(library: Library, options: tuple[str, ...]) -> Tree:
         files = sorted(

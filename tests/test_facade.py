@@ -40,18 +40,18 @@ def test_every_name_is_that_of_the_task_interface() -> None:
 
 
 def test_its_import_loads_python_and_the_task_interface_alone() -> None:
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", PRINTS_LOADED], capture_output=True, text=True, check=True
     )
-    outside = {name.partition(".")[0] for name in done.stdout.split()} - sys.stdlib_module_names
+    outside = {name.partition(".")[0] for name in process.stdout.split()} - sys.stdlib_module_names
     assert outside == {"allelse", "sweeps", "tracking"}
 
 
 @pytest.mark.parametrize("name", ["allelse.py", "sweeps.py", "tracking.py"])
 def test_a_file_that_hides_a_package_of_ours_is_refused_by_name(name: str, tmp_path: Path) -> None:
     folder = write_task(tmp_path, {}, {name: "raise ImportError\n"})
-    said = refusal(folder, "plan", "task=small")
-    assert f"is next to {name}, which hides a package of allelse" in said
+    message = refusal(folder, "plan", "task=small")
+    assert f"is next to {name}, which hides a package of allelse" in message
     assert sorted(path.name for path in folder.iterdir()) == sorted(["conf", "small.py", name])
 
 
@@ -60,8 +60,8 @@ def test_a_file_that_hides_a_package_of_others_is_refused_by_name(
     name: str, tmp_path: Path
 ) -> None:
     folder = write_task(tmp_path, {}, {name: "raise ImportError\n"})
-    said = refusal(folder, "plan", "task=small")
-    assert f"is next to {name}, which hides a package that allelse imports" in said
+    message = refusal(folder, "plan", "task=small")
+    assert f"is next to {name}, which hides a package that allelse imports" in message
 
 
 def test_a_folder_without_a_module_hides_nothing(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_transformer_py_of_the_user_serves_his_task(tmp_path: Path) -> None:
     folder = write_task(
         tmp_path, {head: f"\nimport transformer\n{head}"}, {"transformer.py": "WIDTH = 3\n"}
     )
-    done = allelse("train", "task=small", cwd=folder)
-    assert done.returncode == 0, done.stderr
+    outcome = allelse("train", "task=small", cwd=folder)
+    assert outcome.returncode == 0, outcome.stderr
     (code,) = (folder / "runs/small-full/code").glob("*/code.json")
     assert {"small.py", "transformer.py"} <= set(json.loads(code.read_text())["files"])

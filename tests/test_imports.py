@@ -39,13 +39,13 @@ def named(path: Path) -> set[str]:
 def imported_by_name(call: ast.Call) -> set[str]:
     """The module of ``import_module("literal")``, however that function was imported."""
     function = ast.unparse(call.func).rpartition(".")[2]
-    literals = [each.value for each in call.args[:1] if isinstance(each, ast.Constant)]
+    literals = [arg.value for arg in call.args[:1] if isinstance(arg, ast.Constant)]
     return {str(literal) for literal in literals if function in ("import_module", "__import__")}
 
 
 def imported(path: Path) -> set[str]:
     """The packages that it imports."""
-    return {each.split(".")[0] for each in named(path)}
+    return {module.split(".")[0] for module in named(path)}
 
 
 def our_modules(path: Path) -> set[str]:
@@ -55,20 +55,23 @@ def our_modules(path: Path) -> set[str]:
 
 @cache
 def known_modules() -> set[str]:
-    return {module_name(other) for package in OURS for other in modules(package)}
+    return {module_name(module) for package in OURS for module in modules(package)}
 
 
 def reached(starts: list[Path], *ends: str) -> set[Path]:
     """These files and what they import of ours, directly or through others; modules in ``ends`` are
     not followed."""
-    waiting, seen = list(starts), set[Path]()
+    waiting = list(starts)
+    visited = set[Path]()
     while waiting:
         path = waiting.pop()
-        seen.add(path)
+        visited.add(path)
         waiting += [
-            other for each in our_modules(path) - {*ends} if (other := file_of(each)) not in seen
+            file
+            for module in our_modules(path) - {*ends}
+            if (file := file_of(module)) not in visited
         ]
-    return seen
+    return visited
 
 
 def file_of(module: str) -> Path:
@@ -91,8 +94,10 @@ def folder_name(module: str) -> str:
 
 def test_transformer_is_a_task_like_any_other() -> None:
     for path in modules("transformer"):
-        others = {module for module in our_modules(path) if not module.startswith("transformer")}
-        assert others <= {"sweeps.task"}, path
+        foreign_modules = {
+            module for module in our_modules(path) if not module.startswith("transformer")
+        }
+        assert foreign_modules <= {"sweeps.task"}, path
         assert not imported(path) & {"ray", "hydra", "omegaconf"}, path
 
 
@@ -100,32 +105,36 @@ def test_model_data_and_decoding_know_nothing_of_the_platform() -> None:
     """Configuration keys have its roles, and training, which decoding measures with, has its trial:
     neither lends."""
     knowing = {"transformer.config", *map(module_name, modules("transformer/training"))}
-    lent = {
-        f"{each}.{taken.rpartition('.')[2]}"
-        for each in knowing
-        for taken in platform_names(file_of(each))
+    task_names = {
+        f"{module}.{platform_name.rpartition('.')[2]}"
+        for module in knowing
+        for platform_name in platform_names(file_of(module))
     }
     inside = [
         path for room in ("model", "data", "decoding") for path in modules(f"transformer/{room}")
     ]
-    seen = reached(inside, *knowing)
-    assert "transformer.config.Problem" in lent
-    assert {*inside, ROOT / "transformer/faults.py"} <= seen
+    visited = reached(inside, *knowing)
+    assert "transformer.config.Problem" in task_names
+    assert {*inside, ROOT / "transformer/faults.py"} <= visited
     assert not [
-        name(path) for path in seen if imported(path) & {"sweeps", "tracking"} or named(path) & lent
+        name(path)
+        for path in visited
+        if imported(path) & {"sweeps", "tracking"} or named(path) & task_names
     ]
 
 
 def platform_names(path: Path) -> set[str]:
-    return {each for each in named(path) if each.startswith("sweeps.task.")}
+    return {
+        imported_name for imported_name in named(path) if imported_name.startswith("sweeps.task.")
+    }
 
 
 def test_the_facade_holds_only_the_task_interface_and_load_and_no_package_of_ours_needs_it() -> (
     None
 ):
     facade, callbacks = sorted(modules("allelse"))
-    known = {module for module in our_modules(facade) if "." in module}
-    assert known == {
+    imported_modules = {module for module in our_modules(facade) if "." in module}
+    assert imported_modules == {
         "sweeps.function_task",
         "sweeps.task",
         "tracking.table.frames",
@@ -170,9 +179,8 @@ def test_an_outside_library_has_its_place(library: str, places: tuple[str, ...])
         if library in imported(path)
     ]
     assert users
-    assert all(
-        any(user == place or user.startswith(f"{place}/") for place in places) for user in users
-    ), users
+    for user in users:
+        assert any(user == home or user.startswith(f"{home}/") for home in places), users
 
 
 def circle(arrows: dict[str, set[str]]) -> list[str]:
@@ -188,9 +196,9 @@ def test_neither_files_nor_folders_import_in_a_circle() -> None:
     files = {module_name(path): our_modules(path) for package in OURS for path in modules(package)}
     folders: dict[str, set[str]] = {}
     for module, targets in files.items():
-        here = folder_name(module)
-        folders.setdefault(here, set()).update(
-            folder_name(other) for other in targets if folder_name(other) != here
+        own_folder = folder_name(module)
+        folders.setdefault(own_folder, set()).update(
+            folder_name(target) for target in targets if folder_name(target) != own_folder
         )
     assert {"sweeps.planning", "transformer.training"} <= set(folders)
     assert circle(files) == []
@@ -216,9 +224,9 @@ def test_rooms_that_run_nothing_import_neither_the_one_that_does_nor_ray() -> No
 
 
 def test_one_trial_in_this_process_needs_no_ray() -> None:
-    seen = reached([ROOT / "sweeps/running/single_process.py"])
-    assert not [name(path) for path in seen if "ray" in imported(path)]
-    assert len(seen) > 30
+    visited = reached([ROOT / "sweeps/running/single_process.py"])
+    assert not [name(path) for path in visited if "ray" in imported(path)]
+    assert len(visited) > 30
 
 
 def test_the_platform_imports_no_transformer_and_speaks_of_no_translation() -> None:

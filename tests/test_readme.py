@@ -98,10 +98,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def own_verb() -> str:
     """The code of the guide's verb."""
-    (found,) = re.findall(
+    (verb,) = re.findall(
         r"^```python\n(from allelse import Trained\n.*?)^```", GUIDE.read_text("utf-8"), PARTS
     )
-    return str(found)
+    return str(verb)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -112,22 +112,22 @@ def test_every_command_of_the_documents_composes(
     monkeypatch.setattr(DATASETS["wmt13"], "_outdir", str(folder / "sacrebleu"))
     _, verb, *arguments = shlex.split(re.sub(r"<\w+>", "base-s1", command.split(" < ")[0]))
     if verb.startswith("--"):
-        assert verb in {option for each in GROUP.params for option in each.opts}
+        assert verb in {option for param in GROUP.params for option in param.opts}
         return
     task = source_of(
         next((word[5:] for word in arguments if word.startswith("task=")), "translation"),
         Path.cwd(),
     )
-    known = GROUP.get_command(typer.Context(GROUP), verb) or task_verbs(task)[verb]
+    verb_command = GROUP.get_command(typer.Context(GROUP), verb) or task_verbs(task)[verb]
     if arguments:  # a verb alone is mentioned rather than typed
-        compose(verb, known.make_context(verb, arguments).params, task)
+        compose(verb, verb_command.make_context(verb, arguments).params, task)
 
 
 def compose(verb: str, parsed: dict[str, Any], task: TaskSource) -> None:
     """What the verb does with its arguments before it reads a study or starts anything."""
     typed = parsed.get("overrides") or []
-    named = any(word.startswith("task=") for word in typed)
-    overrides = [*typed, *([] if named else [f"task={task.name}"])]  # this folder has several
+    names_task = any(word.startswith("task=") for word in typed)
+    overrides = [*typed, *([] if names_task else [f"task={task.name}"])]  # this folder has several
     if verb in ("plan", "sweep"):
         selects = any(
             word.startswith(("sweep.rows", "sweep.vary", "sweep=", "row=")) for word in typed
@@ -205,8 +205,8 @@ def test_every_room_stands_in_the_design_and_says_what_it_is() -> None:
     rooms = [
         path.parent for package in PACKAGES[:3] for path in (ROOT / package).rglob("__init__.py")
     ]
-    listed = re.findall(r"^\| `((?:\w+/)+)` +\|", text("docs/design.md"), re.MULTILINE)
-    assert sorted(listed) == sorted(f"{name(room)}/" for room in rooms)
+    listed_rooms = re.findall(r"^\| `((?:\w+/)+)` +\|", text("docs/design.md"), re.MULTILINE)
+    assert sorted(listed_rooms) == sorted(f"{name(room)}/" for room in rooms)
     assert [
         name(room) for room in rooms if not re.match(r'"""\S', (room / "__init__.py").read_text())
     ] == []

@@ -23,14 +23,14 @@ def test_there_is_one() -> None:
 def test_table_report_and_figures_are_made_again_byte_for_byte(study: Path, tmp_path: Path) -> None:
     copy = tmp_path / "studies" / study.name
     shutil.copytree(study, copy)
-    made = [path for path in copy.iterdir() if path.suffix in (".md", ".tex", ".html", ".svg")]
+    outputs = [path for path in copy.iterdir() if path.suffix in (".md", ".tex", ".html", ".svg")]
     assert {"table.md", "table.tex", "report.html", "differences-ppl.svg"} <= {
-        path.name for path in made
+        path.name for path in outputs
     }
-    for path in made:
+    for path in outputs:
         path.unlink()
-    done = typed(tmp_path, "publish", "paths.runs=studies", f"sweep.name={study.name}")
-    assert done.exit_code == 0, done.output
+    outcome = typed(tmp_path, "publish", "paths.runs=studies", f"sweep.name={study.name}")
+    assert outcome.exit_code == 0, outcome.output
     assert _files(copy) == _files(study)
     different = [
         name for name in _files(study) if (copy / name).read_bytes() != (study / name).read_bytes()

@@ -22,14 +22,15 @@ ANSWERS = {
 
 def functions(file: str) -> set[str]:
     """Such as "fit", and "Queue.take"."""
-    tree, names = ast.parse((ROOT / file).read_text("utf-8")), set[str]()
+    tree = ast.parse((ROOT / file).read_text("utf-8"))
+    names = set[str]()
     for node in tree.body:
         inner = node.body if isinstance(node, ast.ClassDef) else [node]
         prefix = f"{node.name}." if isinstance(node, ast.ClassDef) else ""
         names |= {
-            f"{prefix}{each.name}"
-            for each in inner
-            if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
+            f"{prefix}{node.name}"
+            for node in inner
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         }
     return names
 

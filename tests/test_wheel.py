@@ -18,15 +18,13 @@ PROJECT = Path(__file__).resolve().parent.parent
 
 def python(site: Path, folder: Path, code: str, *words: str) -> subprocess.CompletedProcess[str]:
     """Code run in a folder, where the unpacked wheel can be imported."""
-    command, environment = (
-        [sys.executable, "-c", code, *words],
-        {**os.environ, "PYTHONPATH": str(site)},
-    )
-    done = subprocess.run(
+    command = [sys.executable, "-c", code, *words]
+    environment = {**os.environ, "PYTHONPATH": str(site)}
+    process = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr
-    return done
+    assert process.returncode == 0, process.stderr
+    return process
 
 
 def typed(site: Path, folder: Path, *words: str) -> str:
@@ -48,15 +46,15 @@ def test_it_holds_every_file_that_is_no_code(site: Path) -> None:
     folders = {PROJECT / name: site / name for name in OUR_CODE} | {
         PROJECT / "conf": site / "sweeps" / "conf"
     }
-    for own, shipped in folders.items():
-        held = other_files(own)
+    for source, shipped in folders.items():
+        expected_files = other_files(source)
         assert (
             {
                 name: content
                 for name, content in other_files(shipped).items()
                 if name.parts[0] != "conf"
             }
-            == held
+            == expected_files
             != {}
         )
     (licensed,) = site.glob("*.dist-info/licenses/LICENSE")
@@ -115,13 +113,13 @@ def test_reading_needs_no_torch_or_ray_and_what_does_names_the_extra(
     site: Path, tmp_path: Path
 ) -> None:
     digits(tmp_path / "runs" / "digits", 0.5, 0.75, 0.875, 1.0)
-    ended, said = without(PACKAGES_OF_RUN, site, tmp_path, READING)
-    assert ended == [0] * len(READING), said
+    exit_codes, output = without(PACKAGES_OF_RUN, site, tmp_path, READING)
+    assert exit_codes == [0] * len(READING), output
     assert (tmp_path / "runs" / "digits" / "report.html").is_file()
-    ended, said = without(PACKAGES_OF_RUN, site, tmp_path, RUNNING)
-    assert ended == [2] * len(RUNNING)
-    assert said.count("allelse[run] is not installed: mlflow, pooch, ") == len(RUNNING)
-    assert "type pip install 'allelse[run]'" in said
+    exit_codes, output = without(PACKAGES_OF_RUN, site, tmp_path, RUNNING)
+    assert exit_codes == [2] * len(RUNNING)
+    assert output.count("allelse[run] is not installed: mlflow, pooch, ") == len(RUNNING)
+    assert "type pip install 'allelse[run]'" in output
 
 
 def test_the_extra_has_the_packages_that_are_looked_for() -> None:
@@ -136,10 +134,10 @@ def without(
 ) -> tuple[list[int], str]:
     """The exit codes of the wheel's commands without these packages, and what they say on standard
     error."""
-    done = python(site, folder, WITHOUT, json.dumps([packages, commands]))
+    process = python(site, folder, WITHOUT, json.dumps([packages, commands]))
     return [
-        int(code) for code in re.findall(r"^exit code (\d+)$", done.stdout, re.MULTILINE)
-    ], done.stderr
+        int(code) for code in re.findall(r"^exit code (\d+)$", process.stdout, re.MULTILINE)
+    ], process.stderr
 
 
 def test_the_version_is_that_of_the_distribution(site: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import tempfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -185,6 +185,16 @@ def read_whole(path: Path) -> bytes | None:
             return path.read_bytes()
     except FileNotFoundError:
         return _unzipped(path.with_name(f"{path.name}.gz")) if path.suffix == ".jsonl" else None
+
+
+def readable_texts(folder: Path, pattern: str) -> dict[str, str]:
+    """The texts of the files that match, by their path in the folder; without unreadable ones."""
+    texts: dict[str, str] = {}
+    for path in sorted(folder.glob(pattern)):
+        content = unless_damaged(partial(read_whole, path), None)
+        if content is not None:
+            texts[path.relative_to(folder).as_posix()] = content.decode("utf-8", "replace")
+    return texts
 
 
 def _unzipped(path: Path) -> bytes | None:

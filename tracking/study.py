@@ -38,6 +38,7 @@ FORM: Form = {
     "vouched": [VOUCHER],
     "margins": {...: float},
     "paired": bool,
+    "references": {...: str},
     "task": dict,
     "settings": {...: dict},
     "rows": [ROW | {"before_scaling": str, "values": dict, "size": str | None}],
@@ -54,6 +55,7 @@ NEUTRAL: dict[str, Any] = {
     "vouched": [],
     "margins": {},
     "paired": False,
+    "references": {},
 }
 """The values of a study that lacks them."""
 FAULTS = {"failed": "failed", "damaged": "is damaged"}
@@ -84,10 +86,8 @@ class StudyTrial:
 
 @dataclass(frozen=True)
 class Standing:
-    """A trial, read once, since it may finish at any moment.
-
-    A result of a different configuration doesn't count.
-    """
+    """A trial, read once, since it may finish at any moment. A result of a different configuration
+    doesn't count."""
 
     trial: StudyTrial
     state: TrialState
@@ -129,6 +129,7 @@ class Study:
     vouched: tuple[dict[str, Any], ...] = ()
     margins: dict[str, float] = field(default_factory=dict)  # ``sweep.margin`` by metric
     paired: bool = False  # ``sweep.paired``: whether tests pair trained rows with base by seed
+    references: dict[str, str] = field(default_factory=dict)  # ``sweep.references`` by row
     task: Card = field(kw_only=True)
 
     @property
@@ -261,10 +262,8 @@ def task_of(folder: Path) -> Card | None:
 
 
 def separate(folder: Path) -> None:
-    """Give the study a new identity, so that trackers make new runs.
-
-    Raises StudyMissing or DamagedFileError.
-    """
+    """Give the study a new identity, so that trackers make new runs. Raises StudyMissing or
+    DamagedFileError."""
     with FileLock(folder / ".locks" / "study"):
         write_study(replace(read_study(folder), identity=uuid.uuid4().hex))
 
@@ -272,6 +271,8 @@ def separate(folder: Path) -> None:
 def write_study(study: Study) -> None:
     """Write `study.json` atomically."""
     content = {"name": study.name} | {name: getattr(study, name) for name in FORM}
+    if not study.references:  # as in files of earlier versions
+        del content["references"]
     text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False, default=asdict)
     write_atomic(study.folder / STUDY_FILE, text + "\n")
 
@@ -394,5 +395,6 @@ def _parse(folder: Path, content: dict[str, Any]) -> Study:
         vouched=tuple(content["vouched"]),
         margins=content["margins"],
         paired=content["paired"],
+        references=content["references"],
         task=Card.of(content["task"]),
     )

@@ -11,6 +11,7 @@ from typing import Any
 from tracking.card import Card, Metric
 from tracking.files import DamagedFileError, Form, read_object, unless_damaged, write_atomic
 from tracking.statistics.finding import ALPHA
+from tracking.statistics.references import with_names
 from tracking.statistics.table_rows import BASE
 from tracking.study import Study, seconds
 from tracking.uri import without_password
@@ -43,6 +44,7 @@ WORDS_OF_TESTS = {
     "level": "level of the tests",
     "paired": "sweep.paired",
     "margins": "sweep.margin",
+    "references": "sweep.references",
 }
 FOLLOWS = "Follows"
 """The first word of ``lock_line`` if the study follows its lock."""
@@ -222,9 +224,10 @@ def _test_deviations(lock: Lock, study: Study) -> Iterator[str]:
     today = _tests(study, lock.tests["rules"])
     changes = []
     for name, words in WORDS_OF_TESTS.items():
-        if today[name] != lock.tests[name]:
-            locked_words = _value_words(lock.tests[name])
-            changes.append(f"{words} {locked_words}, now {_value_words(today[name])}")
+        locked = lock.tests.get(name, {})
+        value = today.get(name, {})
+        if value != locked:
+            changes.append(f"{words} {_value_words(locked)}, now {_value_words(value)}")
     if changes:
         yield f"Tests changed: {'; '.join(changes)}."
     changed_metrics = []
@@ -265,6 +268,8 @@ def _output_deviations(lock: Lock, study: Study, output: Output | None) -> Itera
     reference = lock.tests["reference"]
     if output.reference != reference:
         yield f"Differences are from {output.reference}, not from {reference}."
+    elif lock.tests.get("references") and not output.study.references:
+        yield f"Differences are from {reference} alone, not from the locked references."
     visible = {trial.name for trial in output.study.trials}
     hidden = sorted((trial.row, trial.seed) for trial in study.trials if trial.name not in visible)
     if hidden:
@@ -314,21 +319,28 @@ def _renamed_rows(lock: Lock, study: Study) -> dict[str, str]:
 def _with_names(lock: Lock, renamed: Mapping[str, str]) -> Lock:
     """The lock with today's names of rows."""
     rows = {renamed.get(row, row): values for row, values in lock.rows.items()}
+    tests = lock.tests
+    if "references" in tests:
+        references = with_names(tests["references"], renamed)
+        tests = tests | {"references": references}
     trials = [trial | {"row": renamed.get(trial["row"], trial["row"])} for trial in lock.trials]
-    return replace(lock, rows=rows, trials=trials)
+    return replace(lock, rows=rows, trials=trials, tests=tests)
 
 
 def _tests(study: Study, metrics: Iterable[str]) -> dict[str, Any]:
-    """How the study's table tests differences, and its rule for "agrees" by metric name."""
+    """How the study's table tests differences, and its rule for "agrees" by metric name.
+
+    References are there only if a row has another one than base, as in earlier versions."""
     metrics_by_name = {metric.name: metric for metric in study.task.metrics}
     rules = {name: _rule_of(metrics_by_name[name]) for name in metrics if name in metrics_by_name}
-    return {
+    tests = {
         "reference": BASE,
         "level": ALPHA,
         "paired": study.paired,
         "margins": study.margins,
         "rules": rules,
     }
+    return tests | {"references": study.references} if study.references else tests
 
 
 def _rule_of(metric: Metric) -> dict[str, Any]:
@@ -377,6 +389,10 @@ def _row_words(names: Sequence[str], lock: Lock) -> str:
 def _value_words(value: Any) -> str:
     """A value for a caption, without secrets."""
     if isinstance(value, dict):
-        numbers = [f"{name} {number:g}" for name, number in value.items()]
-        return ", ".join(numbers) or "none"
+        parts = [f"{name} {_part_words(part)}" for name, part in value.items()]
+        return ", ".join(parts) or "none"
     return without_password(cell_text(value))
+
+
+def _part_words(part: Any) -> str:
+    return f"with {part}" if isinstance(part, str) else f"{part:g}"

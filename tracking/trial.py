@@ -20,6 +20,7 @@ from tracking.files import (
     read_object,
     read_whole,
     read_yaml,
+    readable_texts,
     set_aside,
     to_json,
     unless_damaged,
@@ -103,12 +104,7 @@ class TrialFolder:
 
     def pictures(self) -> dict[str, str]:
         """The SVG files that its work wrote to ``pictures/``, by path."""
-        pictures: dict[str, str] = {}
-        for path in sorted(self.path.glob(f"{PICTURES}/*.svg")):
-            content = unless_damaged(partial(read_whole, path), None)
-            if content is not None:
-                pictures[f"{PICTURES}/{path.name}"] = content.decode("utf-8", "replace")
-        return pictures
+        return readable_texts(self.path, f"{PICTURES}/*.svg")
 
     def statistics_path(self, set_name: str) -> Path:
         return self.path / statistics_name(set_name)

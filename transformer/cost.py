@@ -184,25 +184,37 @@ Measured in a whole trial at the scale half, and in training at quarter.
 """
 ONEDNN_FROM = 128
 """The d_model from which fp32 may also use oneDNN: `transformer.training.precision.WORTH_IT`."""
+LARGEST_SLICE = 64 * 2**20
+"""Bytes of the sums of additive scores in memory at a time, unless one query needs more."""
 LOGITS = 2_048
 """Target pieces whose logits exist at a time, in float32 with their gradients."""
+
+
+@dataclass(frozen=True)
+class MicroBatch:
+    """As many source as target ``tokens``, in sentences of this mean ``length``."""
+
+    tokens: int
+    length: float = 25.0
 
 
 def training_memory(
     model: ModelConfig,
     vocab_size: int,
-    tokens: int,
+    batch: MicroBatch,
     precision: Precision,
     device: str,
 ) -> float:
     """Bytes that a worker holds while it trains; on "cuda", bytes of its GPU.
 
-    A micro-batch has ``tokens`` source and as many target pieces. Activations are those that the
-    backward pass needs, in float32 on a CPU.
+    Activations are those that the backward pass needs, in float32 on a CPU.
     """
+    tokens = batch.tokens
     state = BYTES_OF_STATE * parameters(model, vocab_size)
     logits = 2 * 4 * min(tokens, LOGITS) * vocab_size
     activations = 4 * tokens * _activations_per_pair_of_pieces(model)
+    if model.attention_score == "additive":
+        activations += _additive_bytes(model, batch)
     uses_onednn = device == "cpu" and (precision == "bf16" or model.d_model >= ONEDNN_FROM)
     kernels = KERNELS[precision] if uses_onednn else 0.0
     return PROCESS_BYTES[device] + state + logits + activations + kernels
@@ -223,3 +235,11 @@ def _activations_per_pair_of_pieces(model: ModelConfig) -> float:
     }[model.encoder_layer]
     feed_forward = 2 * ff + 3 * d
     return model.n_layers * (encoder + 2 * attention + 2 * feed_forward)
+
+
+def _additive_bytes(model: ModelConfig, batch: MicroBatch) -> float:
+    """Bytes of explicit attention with additive scores: the weights of three attentions per layer,
+    and a slice of the sums."""
+    weights = 4 * batch.tokens * model.n_heads * batch.length
+    sums = weights * model.d_k
+    return 3 * model.n_layers * weights + min(sums, LARGEST_SLICE)

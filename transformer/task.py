@@ -31,7 +31,13 @@ from transformer.config import (
     TrialConfig,
     sacrebleu_set,
 )
-from transformer.cost import parameters, planned_lengths, training_flops, training_memory
+from transformer.cost import (
+    MicroBatch,
+    parameters,
+    planned_lengths,
+    training_flops,
+    training_memory,
+)
 from transformer.data.corpora import corpus
 from transformer.data.vocabulary import OPTIONS
 from transformer.decoding.tokenizer import model_faults
@@ -144,11 +150,18 @@ def _seconds_by_precision(config: TrialConfig) -> Mapping[str, float]:
     return seconds_by_precision(config)
 
 
+def _pace(config: TrialConfig) -> str:
+    """Additive scores take several times as long as the products that a plan counts."""
+    return "additive scores" if config.model.attention_score == "additive" else ""
+
+
 def _memory(config: TrialConfig, device: str) -> float:
     train = config.train
     limit = train.tokens_per_micro_batch or TOKENS_PER_MICRO_BATCH[device]
     tokens = min(train.tokens_per_batch, limit)
-    return training_memory(config.model, config.data.vocab_size, tokens, train.precision, device)
+    length = max(corpus(config.data).mean_lengths)
+    batch = MicroBatch(tokens, length)
+    return training_memory(config.model, config.data.vocab_size, batch, train.precision, device)
 
 
 def _least_checkpoints(config: TrialConfig) -> int:
@@ -217,6 +230,7 @@ TRANSLATION = Task(
     precision=lambda config: config.train.precision,
     precision_choice=PrecisionChoice("train.precision", _seconds_by_precision),
     memory=_memory,
+    pace=_pace,
     costs_note=(
         "params and FLOPs are computed; FLOPs assume full batches of the corpus's mean length"
     ),

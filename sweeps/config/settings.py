@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
-from sweeps.config.files import HOW_TO_GIVE, MISSING
+from sweeps.config.files import BASE, HOW_TO_GIVE, MISSING
 from sweeps.config.schema import Schema
 from sweeps.config.tasks import TaskSource
 from sweeps.fields import Named, field_types, parse
@@ -70,10 +70,13 @@ class Sweep:
     ``vary`` has keys with lists of values, which make rows, or a list of entries, each with the
     keys and values of one row. Then ``rows`` is optional.
 
-    ``base_seeds`` are the seeds of base, by default ``seeds``: base enters every difference.
+    ``base_seeds`` are the seeds of base, by default ``seeds``: base enters many differences.
     ``margin`` has the δ of each metric, in the metric's units. A smaller difference doesn't matter.
 
-    ``paired`` compares a row with base seed by seed, for rows that share luck by seed.
+    ``references`` has the row with which each of these rows is compared; the others are compared
+    with base. Rows that are named as references have the seeds of base, too.
+
+    ``paired`` compares a row with its reference seed by seed, for rows that share luck by seed.
 
     ``stall_minutes``: an attempt ends when a worker gives no sign of life for so long.
 
@@ -90,6 +93,12 @@ class Sweep:
     margin: dict[str, Any] = field(default_factory=dict)
     paired: bool = False
     share: bool = True
+    references: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def has_base_seeds(self) -> set[str]:
+        """The rows that have ``base_seeds``: with these, others are compared."""
+        return {BASE, *self.references.values()}
 
 
 @dataclass(frozen=True)
@@ -130,13 +139,17 @@ class Settings:
         return Path(self.paths.runs) / f"{title}-{self.scale.name}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The settings as in ``conf/``: the platform's groups and the task's."""
+        """The settings as in ``conf/``: the platform's groups and the task's. Without references,
+        that key is left out, as files of earlier versions lack it."""
+        sweep = asdict(self.sweep)
+        if not self.sweep.references:
+            del sweep["references"]
         return {
             "row": asdict(self.row),
             "scale": {"name": self.scale.name, **self.scale.divisors},
             **asdict(self.trial),
             "cluster": asdict(self.cluster),
-            "sweep": asdict(self.sweep),
+            "sweep": sweep,
             "tracking": asdict(self.tracking),
             "paths": asdict(self.paths),
         }

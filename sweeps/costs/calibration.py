@@ -125,15 +125,23 @@ def calibrate(
 
 
 def trials_to_measure(pending: Sequence[PlannedTrial]) -> list[PlannedTrial]:
-    """At most three trials: the cheapest, a middle and the dearest row by FLOPs per step, or else
-    by parameters.
-
-    The middle is base if base is neither the cheapest nor the dearest, since most rows resemble it.
-    """
-    rows: dict[str, PlannedTrial] = {}
+    """At most three trials under the same conditions: the cheapest, a middle and the dearest row by
+    FLOPs per step, or else by parameters. Rows under other conditions are measured, too."""
+    rows_of_conditions: dict[str, dict[str, PlannedTrial]] = {}
     for planned in pending:
-        rows.setdefault(work_to_predict(planned).work, planned)
-    ordered = sorted(rows.values(), key=_step_cost)
+        work = work_to_predict(planned)
+        rows = rows_of_conditions.setdefault(work.conditions, {})
+        rows.setdefault(work.work, planned)
+    chosen = list[PlannedTrial]()
+    for rows in rows_of_conditions.values():
+        chosen += _cheapest_middle_and_dearest([*rows.values()])
+    return chosen
+
+
+def _cheapest_middle_and_dearest(rows: Sequence[PlannedTrial]) -> list[PlannedTrial]:
+    """The middle is base if base is neither the cheapest nor the dearest, since most rows resemble
+    it."""
+    ordered = sorted(rows, key=_step_cost)
     if len(ordered) <= 3:
         return ordered
     inner = ordered[1:-1]

@@ -151,6 +151,12 @@ class _Names:
         return self.composition.typed
 
     @property
+    def references(self) -> set[str]:
+        """The rows with which others are compared: they have base's seeds."""
+        recorded = self.record.study.references.values()
+        return {*recorded, *self.composition.shared.sweep.has_base_seeds}
+
+    @property
     def seed_key(self) -> str | None:
         return self.composition.schema.seed
 
@@ -187,18 +193,20 @@ class _Names:
         return list(dict.fromkeys(self._recorded_name(row) for row in sweep.rows))
 
     def _named_seeds(self, row: str, sweep: Sweep) -> list[int] | None:
-        """The seeds that the overrides name for base or for the other rows."""
-        if row == BASE:
+        """The seeds that the overrides name for references or for the other rows."""
+        if row in self.references:
             return sweep.base_seeds or sweep.seeds
         values = self.typed.values
         names_only_base = "sweep.base_seeds" in values and "sweep.seeds" not in values
         return None if names_only_base else sweep.seeds
 
     def _recorded_seeds(self, row: str) -> list[int]:
-        """The recorded seeds of base, or of the other rows, which get base's if there are none."""
-        base_seeds = [seed for name, seed in self.record.pairs if name == BASE]
-        row_seeds = [seed for name, seed in self.record.pairs if name != BASE]
-        seeds = base_seeds if row == BASE else row_seeds or base_seeds
+        """The recorded seeds of references, or of the other rows, which get those of references if
+        there are none."""
+        references = self.references
+        base_seeds = [seed for name, seed in self.record.pairs if name in references]
+        row_seeds = [seed for name, seed in self.record.pairs if name not in references]
+        seeds = base_seeds if row in references else row_seeds or base_seeds
         return list(dict.fromkeys(seeds))
 
 

@@ -106,6 +106,14 @@ class Plan:
         names = in_hand(self.folder, folders, lambda name: folders[name].newest_attempt())
         return [planned for planned in self.pending if planned.trial.name in names]
 
+    @property
+    def references(self) -> dict[str, str]:
+        """The reference of each row that is not compared with base, as recorded or stated."""
+        recorded = self.before.references if self.before else {}
+        rows = {row.name for row in self.composition.rows}
+        references = recorded | self.composition.shared.sweep.references
+        return {row: reference for row, reference in references.items() if row in rows}
+
     def read_again(self) -> "Plan":
         """The same plan; other processes may have finished trials since it was made."""
         return replace(self)
@@ -114,12 +122,13 @@ class Plan:
 def make_plan(
     composition: Composition, seeds: list[int], base_seeds: list[int] | None = None
 ) -> Plan:
-    """Each row with each seed, and base with its own, if there are any.
+    """Each row with each seed; base and other references with their own, if there are any.
 
     Raises RefusedError if two trials are the same, or a folder holds another trial."""
     pairs = []
+    references = composition.shared.sweep.has_base_seeds
     for row in composition.rows:
-        row_seeds = base_seeds if row.name == BASE and base_seeds else seeds
+        row_seeds = base_seeds if row.name in references and base_seeds else seeds
         pairs += [(row.name, seed) for seed in row_seeds]
     return plan_trials(composition, pairs)
 

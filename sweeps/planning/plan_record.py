@@ -39,6 +39,7 @@ def recorded(plan: Plan, command: list[str]) -> Study:
         asked=(*study.asked, entry),
         margins=study.margins or plan.composition.shared.sweep.margin,
         paired=recorded_pairing(plan.composition, study),
+        references=study.references | plan.references,
         identity=study.identity or uuid.uuid4().hex,
         code=plan.codes,
         vouched=(*study.vouched, *vouched),

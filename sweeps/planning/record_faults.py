@@ -17,6 +17,7 @@ def record_faults(composition: Composition, record: StudyRecord) -> list[Problem
     problems = [
         *_other_margin(composition, record),
         *_other_pairing(composition, record),
+        *_other_references(composition, record),
         *_other_task(composition, record),
     ]
     if not record.study.begun:
@@ -60,6 +61,18 @@ def _other_pairing(composition: Composition, record: StudyRecord) -> Iterator[Pr
         recorded = "is recorded as paired" if study.paired else "was started without it"
         fault = f"is {str(paired).lower()}, but {study.name} {recorded} and has results"
         yield _typed_otherwise(record, "sweep.paired", fault)
+
+
+def _other_references(composition: Composition, record: StudyRecord) -> Iterator[Problem]:
+    """With which row a recorded row is compared is declared before results can be seen."""
+    study = record.study
+    if not study.showed_results:
+        return
+    for row, reference in composition.shared.sweep.references.items():
+        recorded = study.references.get(row, BASE)
+        if row in record.rows and reference != recorded:
+            fault = f"compares {row} with {reference}, but {study.name} compares it with {recorded}"
+            yield _typed_otherwise(record, "sweep.references", f"{fault} and has results")
 
 
 def _differences(

@@ -73,6 +73,8 @@ class Choice:
         study = self._with_metrics(study_of_seeds(self.study, seeds) if seeds else self.study)
         study_rows = rows_of(study)
         base = check.existing_or_none("--base", options.base, study_rows, "row of the study")
+        if base is not None:
+            study = replace(study, references={})  # all rows are compared with this one
         shown_rows = self._rows(study_rows)
         check.refuse()  # the columns depend on the metrics
         rows = table_rows(study, base or BASE)

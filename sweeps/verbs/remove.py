@@ -197,16 +197,21 @@ def _named_trials(study: Study, names: Sequence[str]) -> list[StudyTrial]:
 
 
 def _missing_base(study: Study, dropped: list[StudyTrial]) -> Iterator[Problem]:
-    """A problem if no trial would remain, or rows without the base to compare them with."""
+    """A problem if no trial would remain, or rows without the one to compare them with."""
     remaining_rows = list(
         dict.fromkeys(trial.row for trial in study.trials if trial not in dropped)
     )
     if dropped and not remaining_rows:
         rm_command = command("rm", study.name, *placed(study.folder))
         yield Problem("ROW", f"names every trial of {study.name}", f"`{rm_command}` removes it")
-    elif any(trial.row == BASE for trial in dropped) and BASE not in remaining_rows:
-        fault = f"is base, which {', '.join(remaining_rows)} are compared with"
-        yield Problem("ROW", fault, "drop the other rows first")
+        return
+    compared_rows: dict[str, list[str]] = {}
+    for row in remaining_rows:
+        compared_rows.setdefault(study.references.get(row, BASE), []).append(row)
+    for reference, rows in compared_rows.items():
+        if any(trial.row == reference for trial in dropped) and reference not in remaining_rows:
+            fault = f"is {reference}, which {', '.join(rows)} are compared with"
+            yield Problem("ROW", fault, "drop the other rows first")
 
 
 def _missing_weights(study: Study, dropped: list[StudyTrial]) -> Iterator[Problem]:

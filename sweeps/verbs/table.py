@@ -145,11 +145,15 @@ def table(
     study_table = replace(study_table, view=view)
     if as_format is None:
         OUT.print(shown(study_table, OUT.width))
-        # `sync` must send imported runs before a store of ours has them.
-        verb = "report" if is_observed(study.folder) else "ui"
-        next_verb(verb, looking(study.folder, overrides))
+        _print_next(study, overrides)
     else:
         OUT.file.write(written(as_format, study_table))
+
+
+def _print_next(study: Study, overrides: list[str] | None) -> None:
+    """What to type next. `sync` must send imported runs before a store of ours has them."""
+    verb = "report" if is_observed(study.folder) else "ui"
+    next_verb(verb, looking(study.folder, overrides))
 
 
 def _refuse_with_chosen(

@@ -113,14 +113,19 @@ class Group:
 def conditions(task: Task[Any], config: Any, group: Group) -> str:
     """A digest of what changes a trial's speed although it changes neither its FLOPs nor its steps.
 
-    This is the worker group, the precision, and the keys that only observe or score.
+    This is the worker group, the precision, the keys that only observe or score, and what the task
+    says of its pace.
     """
     schema = Schema.of(task)
     observed = schema.scores | schema.observes
     values = {key: value for key, value in schema.values(config).items() if key in observed}
     changed = {key: value for key, value in values.items() if value != schema.neutral.get(key, ...)}
     resources = [group.workers, group.cpus, float(group.gpus)]
-    return _digest([task.name, task.version, task.precision(config), resources, changed])
+    parts = [task.name, task.version, task.precision(config), resources, changed]
+    pace = task.pace(config)
+    if pace:
+        parts.append(pace)
+    return _digest(parts)
 
 
 def work_of(task: Task[Any], config: Any, fingerprint: str) -> str:

@@ -35,7 +35,8 @@ def test_every_program_finds_the_same_outputs_and_all_of_one_length(workload: Wo
 
 
 def test_a_program_with_different_outputs_is_refused_before_any_timing(workload: Workload) -> None:
-    honest, rounds = ours(workload.model, "fp32", workload.decode), []
+    honest = ours(workload.model, "fp32", workload.decode)
+    rounds = []
 
     def lazy(source: torch.Tensor) -> list[list[int]]:
         rounds.append(len(source))

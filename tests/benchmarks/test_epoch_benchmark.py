@@ -20,15 +20,16 @@ TOY = EpochSize("toy", ("scale=tiny", "model.max_positions=64", "train.precision
 def test_checkouts_in_their_own_processes_take_the_steps_of_this_one() -> None:
     work = epoch(TOY, drawn_pairs(2000), PIECES)
     line = in_processes(work, old=ROOT)
-    new, old = ([step["loss"] for step in line["steps"][name]] for name in ("new", "old"))
+    new = [step["loss"] for step in line["steps"]["new"]]
+    old = [step["loss"] for step in line["steps"]["old"]]
     worker = Worker()
     state = start(work.trial, PIECES, worker.device)
     forward_backward = make_forward_backward(state.model, work.trial)
-    here = [
+    losses = [
         float(train_step(state, blocks, work.trial, worker, forward_backward).loss)
         for blocks in work.steps()
     ]
-    assert new == old == here
+    assert new == old == losses
     assert line["shapes"][-1] >= TOY.shapes
 
 

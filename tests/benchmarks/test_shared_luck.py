@@ -12,10 +12,11 @@ from benchmarks.shared_luck import correlation, shared_luck
 @pytest.mark.parametrize("luck", [0.0, 0.5, 0.9])
 def test_the_correlation_of_drawn_rows_is_found(luck: float) -> None:
     chance = np.random.default_rng(1)
-    shared, alone = chance.normal(size=(1, 400)), chance.normal(size=(6, 400))
-    values = np.sqrt(luck) * shared + np.sqrt(1 - luck) * alone + np.arange(6)[:, None]
-    found, p = correlation(values)
-    assert found == pytest.approx(luck, abs=0.06)
+    shared_noise = chance.normal(size=(1, 400))
+    row_noise = chance.normal(size=(6, 400))
+    values = np.sqrt(luck) * shared_noise + np.sqrt(1 - luck) * row_noise + np.arange(6)[:, None]
+    estimate, p = correlation(values)
+    assert estimate == pytest.approx(luck, abs=0.06)
     assert (p < 0.001) == (luck > 0)
 
 

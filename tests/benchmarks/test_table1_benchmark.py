@@ -34,8 +34,8 @@ PATHS = {
 
 
 def named(name: str) -> LayerType:
-    (kind,) = (kind for kind in LAYER_TYPES if kind.name == name)
-    return kind
+    (layer_type,) = (layer_type for layer_type in LAYER_TYPES if layer_type.name == name)
+    return layer_type
 
 
 @pytest.mark.parametrize("name", EXPONENTS)
@@ -50,11 +50,15 @@ def test_counted_flops_grow_by_the_published_powers(name: str) -> None:
 
 
 def test_restricted_attention_grows_with_r_and_with_n() -> None:
-    kind = named("restricted attention")
+    layer_type = named("restricted attention")
     size = Size(n=512, d=32, r=65)
-    start = flops(kind, size, kind.operations)
-    assert flops(kind, size.with_value("n", 1024), kind.operations) / start == pytest.approx(2, 0.1)
-    assert flops(kind, size.with_value("r", 129), kind.operations) / start == pytest.approx(2, 0.1)
+    start = flops(layer_type, size, layer_type.operations)
+    assert flops(
+        layer_type, size.with_value("n", 1024), layer_type.operations
+    ) / start == pytest.approx(2, 0.1)
+    assert flops(
+        layer_type, size.with_value("r", 129), layer_type.operations
+    ) / start == pytest.approx(2, 0.1)
 
 
 def test_attention_is_dearer_than_recurrence_from_n_equal_to_d() -> None:
@@ -65,13 +69,13 @@ def test_attention_is_dearer_than_recurrence_from_n_equal_to_d() -> None:
     assert crossing(lengths, [2.0, 3.0, 4.0, 5.0]) is None
 
 
-@pytest.mark.parametrize("kind", LAYER_TYPES, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", LAYER_TYPES, ids=lambda layer_type: layer_type.name)
 def test_only_recurrence_waits_for_each_position(kind: LayerType) -> None:
     steps = [sequential_steps(kind, Size(n=n, d=16)) for n in (8, 16)]
     assert steps[1] - steps[0] == (8 if kind is RECURRENT else 0)
 
 
-@pytest.mark.parametrize("kind", LAYER_TYPES, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", LAYER_TYPES, ids=lambda layer_type: layer_type.name)
 def test_paths_by_gradients(kind: LayerType) -> None:
     size = Size(d=16, k=3, r=9)
     lengths = [path_length(kind, size.with_value("n", n)) for n in (9, 27)]

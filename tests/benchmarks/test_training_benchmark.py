@@ -23,7 +23,8 @@ TOY = Size(
 def test_the_peer_with_our_weights_has_our_logits() -> None:
     work = workload(TOY, drawn_pairs(2000))
     model = replace(work.trial.model, p_drop=0.0)
-    ours, theirs = Transformer(model, TOY.vocab_size), TorchTransformer(model, TOY.vocab_size)
+    ours = Transformer(model, TOY.vocab_size)
+    theirs = TorchTransformer(model, TOY.vocab_size)
     copy_weights(ours, theirs)
     batch = next(
         batch
@@ -32,9 +33,9 @@ def test_the_peer_with_our_weights_has_our_logits() -> None:
     )
     with torch.no_grad():
         logits = ours.logits(ours(batch.source, batch.shifted))
-        real = batch.target != PAD
+        is_piece = batch.target != PAD
         torch.testing.assert_close(
-            theirs(batch.source, batch.shifted)[real], logits[real], atol=1e-3, rtol=1e-3
+            theirs(batch.source, batch.shifted)[is_piece], logits[is_piece], atol=1e-3, rtol=1e-3
         )
 
 
@@ -43,14 +44,14 @@ def copy_weights(ours: Transformer, theirs: TorchTransformer) -> None:
     """All other weights start the same in both: norms as the identity, attention biases as zero."""
     theirs.embedding.weight.copy_(ours.embedding)
     for side in ("encoder", "decoder"):
-        for mine, other in zip(
+        for layer, torch_layer in zip(
             getattr(ours, side), getattr(theirs.transformer, side).layers, strict=True
         ):
-            other.self_attn.in_proj_weight.copy_(mine.attention.qkv.weight)
-            other.self_attn.out_proj.weight.copy_(mine.attention.output.weight)
-            other.linear1.load_state_dict(mine.feed_forward.inner.state_dict())
-            other.linear2.load_state_dict(mine.feed_forward.outer.state_dict())
+            torch_layer.self_attn.in_proj_weight.copy_(layer.attention.qkv.weight)
+            torch_layer.self_attn.out_proj.weight.copy_(layer.attention.output.weight)
+            torch_layer.linear1.load_state_dict(layer.feed_forward.inner.state_dict())
+            torch_layer.linear2.load_state_dict(layer.feed_forward.outer.state_dict())
             if side == "decoder":
-                cross = torch.cat([mine.cross.query.weight, mine.cross.kv.weight])
-                other.multihead_attn.in_proj_weight.copy_(cross)
-                other.multihead_attn.out_proj.weight.copy_(mine.cross.output.weight)
+                cross = torch.cat([layer.cross.query.weight, layer.cross.kv.weight])
+                torch_layer.multihead_attn.in_proj_weight.copy_(cross)
+                torch_layer.multihead_attn.out_proj.weight.copy_(layer.cross.output.weight)

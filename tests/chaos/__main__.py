@@ -39,14 +39,14 @@ def main() -> None:
     recoveries: dict[str, list[Recovery]] = {}
     try:
         for number, experiment in enumerate(EXPERIMENTS):
-            found = recoveries[experiment.name] = []
+            collected = recoveries[experiment.name] = []
             if strikes[experiment.name]:
                 run(
                     experiment,
                     folder / f"study-{number}",
                     strikes[experiment.name],
                     options.seed,
-                    found,
+                    collected,
                 )
     except AssertionError as error:
         sys.exit(f"{error}\nseed {options.seed}; all files are in {folder}")
@@ -73,27 +73,25 @@ def table(recoveries: Mapping[str, Sequence[Recovery]]) -> str:
     lines = [
         ["fault", *(f"{name}: struck | median | worst" for name in recoveries)],
         ["---", *("---: | ---: | ---:" for _ in recoveries)],
-        *(
-            [kind, *(_cells(found, kind) for found in recoveries.values())]
-            for kind in _kinds(recoveries.values())
-        ),
     ]
+    for fault_kind in _kinds(recoveries.values()):
+        lines.append([fault_kind, *(_cells(group, fault_kind) for group in recoveries.values())])
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def _kinds(recoveries: Iterable[Sequence[Recovery]]) -> list[str]:
     """What struck; two faults at once come last."""
-    kinds = {_kind(each) for found in recoveries for each in found}
-    return sorted(kinds, key=lambda kind: (kind == TWO, kind))
+    kinds = {_kind(recovery) for group in recoveries for recovery in group}
+    return sorted(kinds, key=lambda fault_kind: (fault_kind == TWO, fault_kind))
 
 
 def _kind(recovery: Recovery) -> str:
     return TWO if len(recovery.faults) > 1 else recovery.faults[0]
 
 
-def _cells(recoveries: Sequence[Recovery], kind: str) -> str:
-    struck = [each for each in recoveries if _kind(each) == kind]
-    seconds = [each.seconds for each in struck if each.seconds is not None]
+def _cells(recoveries: Sequence[Recovery], fault_kind: str) -> str:
+    struck = [recovery for recovery in recoveries if _kind(recovery) == fault_kind]
+    seconds = [recovery.seconds for recovery in struck if recovery.seconds is not None]
     if not seconds:
         return f"{len(struck) or ''} | |"
     return f"{len(struck)} | {median(seconds):.1f} s | {max(seconds):.1f} s"

@@ -91,31 +91,32 @@ MEASURED = (WORKER_KILLED, NODE_AWAY, LINK_CUT)
 
 def drawn(seed: int, faults: int) -> dict[str, list[Strike]]:
     """The strikes on each of the two studies, which share ``faults``."""
-    random, share = (
-        Random(seed),
-        {ONE_WORKER.name: faults - faults // 2, TWO_WORKERS.name: faults // 2},
-    )
-    return {
-        experiment.name: [_draw(random, experiment, n + 1) for n in range(share[experiment.name])]
-        for experiment in EXPERIMENTS
-    }
+    random = Random(seed)
+    share = {ONE_WORKER.name: faults - faults // 2, TWO_WORKERS.name: faults // 2}
+    strikes = {}
+    for experiment in EXPERIMENTS:
+        numbers = range(1, share[experiment.name] + 1)
+        strikes[experiment.name] = [_draw(random, experiment, n) for n in numbers]
+    return strikes
 
 
 def repeated(seed: int, times: int) -> dict[str, list[Strike]]:
     """Each measured fault so often, in turn, on each of the two studies."""
-    random, each = Random(seed), [fault for _ in range(times) for fault in MEASURED]
-    return {
-        experiment.name: [
+    random = Random(seed)
+    faults = [fault for _ in range(times) for fault in MEASURED]
+    strikes = {}
+    for experiment in EXPERIMENTS:
+        strikes[experiment.name] = [
             Strike(n, fault, _drawn_time(random, fault), measured=True)
-            for n, fault in enumerate(each, 1)
+            for n, fault in enumerate(faults, 1)
         ]
-        for experiment in EXPERIMENTS
-    }
+    return strikes
 
 
 def _draw(random: Random, experiment: Experiment, number: int) -> Strike:
     fault = random.choice(experiment.faults)
-    lasts, pause = _drawn_time(random, fault), random.uniform(0, 4)
+    lasts = _drawn_time(random, fault)
+    pause = random.uniform(0, 4)
     second = random.choice(DURING_RECOVERY) if random.random() < SECOND else None
     return Strike(number, fault, lasts, second, pause if second else 0.0)
 

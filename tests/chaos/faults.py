@@ -55,8 +55,8 @@ def nothing() -> None:
 def kill(title: str) -> Callable[[Target, Random], Repair]:
     """Kill one process with this title."""
 
-    def inflict(target: Target, drawn: Random) -> Repair:
-        _one(target, drawn, title).kill()
+    def inflict(target: Target, random: Random) -> Repair:
+        _one(target, random, title).kill()
         return nothing
 
     return inflict
@@ -65,47 +65,49 @@ def kill(title: str) -> Callable[[Target, Random], Repair]:
 def stop(title: str, for_good: bool = False) -> Callable[[Target, Random], Repair]:
     """Stop one process with this title."""
 
-    def inflict(target: Target, drawn: Random) -> Repair:
-        process = _one(target, drawn, title)
+    def inflict(target: Target, random: Random) -> Repair:
+        process = _one(target, random, title)
         process.suspend()
         return nothing if for_good else process.resume
 
     return inflict
 
 
-def stop_driver(target: Target, drawn: Random) -> Repair:
+def stop_driver(target: Target, random: Random) -> Repair:
     target.driver.suspend()
     return target.resume_driver
 
 
-def kill_starting(target: Target, drawn: Random) -> Repair:
+def kill_starting(target: Target, random: Random) -> Repair:
     """Kill a worker, and its successor before that one trains, unless an idle worker takes its
     place."""
-    before = {process.pid for _, process in target.processes(WORKER)}
-    _one(target, drawn, TRAINS).kill()
+    old_pids = {process.pid for _, process in target.processes(WORKER)}
+    _one(target, random, TRAINS).kill()
     deadline = time.monotonic() + 15
     while time.monotonic() < deadline:
-        if new := [process for _, process in target.processes(WORKER) if process.pid not in before]:
+        if new := [
+            process for _, process in target.processes(WORKER) if process.pid not in old_pids
+        ]:
             new[0].kill()
             break
         time.sleep(0.05)
     return nothing
 
 
-def leave(target: Target, drawn: Random) -> Repair:
+def leave(target: Target, random: Random) -> Repair:
     """The next worker of the small task that sees the file removes it and exits with code 0."""
     (target.folder / LEAVE).touch()
     return nothing
 
 
-def kill_node_process(target: Target, drawn: Random) -> Repair:
-    _kill_all(_busy(target, drawn).processes("raylet/raylet"))
+def kill_node_process(target: Target, random: Random) -> Repair:
+    _kill_all(_busy(target, random).processes("raylet/raylet"))
     return nothing
 
 
-def lose_node(target: Target, drawn: Random) -> Repair:
+def lose_node(target: Target, random: Random) -> Repair:
     """As a power cut: nobody is told."""
-    machine = _busy(target, drawn)
+    machine = _busy(target, random)
     target.down.add(machine.name)
     target.cluster.cut(machine)
     machine.kill()
@@ -117,15 +119,15 @@ def lose_node(target: Target, drawn: Random) -> Repair:
     return repair
 
 
-def cut(target: Target, drawn: Random) -> Repair:
-    return _cut(target, _busy(target, drawn))
+def cut(target: Target, random: Random) -> Repair:
+    return _cut(target, _busy(target, random))
 
 
-def cut_head(target: Target, drawn: Random) -> Repair:
+def cut_head(target: Target, random: Random) -> Repair:
     return _cut(target, target.cluster.head)
 
 
-def kill_driver(target: Target, drawn: Random) -> Repair:
+def kill_driver(target: Target, random: Random) -> Repair:
     target.driver.kill()
     return nothing
 
@@ -133,14 +135,14 @@ def kill_driver(target: Target, drawn: Random) -> Repair:
 def kill_on_head(title: str) -> Callable[[Target, Random], Repair]:
     """Kill a process of Ray there, which ends the cluster for the sweep."""
 
-    def inflict(target: Target, drawn: Random) -> Repair:
+    def inflict(target: Target, random: Random) -> Repair:
         _kill_all(target.cluster.head.processes(title))
         return target.restart_ray
 
     return inflict
 
 
-def lose_head(target: Target, drawn: Random) -> Repair:
+def lose_head(target: Target, random: Random) -> Repair:
     """With the driver and the syncer, which run there."""
     target.cluster.head.kill_processes()
     return target.restart_ray
@@ -149,7 +151,7 @@ def lose_head(target: Target, drawn: Random) -> Repair:
 def send(*numbers: signal.Signals) -> Callable[[Target, Random], Repair]:
     """Signals to the sweep, a second apart."""
 
-    def inflict(target: Target, drawn: Random) -> Repair:
+    def inflict(target: Target, random: Random) -> Repair:
         for pause, number in enumerate(numbers):
             time.sleep(min(pause, 1))
             if target.code is None:
@@ -159,33 +161,33 @@ def send(*numbers: signal.Signals) -> Callable[[Target, Random], Repair]:
     return inflict
 
 
-def fill_disk(target: Target, drawn: Random) -> Repair:
+def fill_disk(target: Target, random: Random) -> Repair:
     target.disk.fill()
     return target.disk.make_room
 
 
-def freeze_disk(target: Target, drawn: Random) -> Repair:
+def freeze_disk(target: Target, random: Random) -> Repair:
     target.disk.freeze()
     return target.disk.thaw
 
 
-def ask_to_stop(target: Target, drawn: Random) -> Repair:
+def ask_to_stop(target: Target, random: Random) -> Repair:
     target.allelse("stop", f"sweep.name={target.study.name}")
     return nothing
 
 
-def ask_one_then_all_to_stop(target: Target, drawn: Random) -> Repair:
+def ask_one_then_all_to_stop(target: Target, random: Random) -> Repair:
     """`allelse stop TRIAL`, whose trial must end; then `allelse stop`."""
     running = sorted(name for name, standing in target.standings().items() if standing.runs)
     if not running:
         raise NothingToHitError
-    name = drawn.choice(running)
+    name = random.choice(running)
     target.allelse("stop", name, f"sweep.name={target.study.name}")
     deadline = time.monotonic() + 60
     while target.standings()[name].runs:
         assert time.monotonic() < deadline, f"60 s after `allelse stop {name}`, it still runs"
         time.sleep(0.1)
-    ask_to_stop(target, drawn)  # refused if it was the only trial that ran
+    ask_to_stop(target, random)  # refused if it was the only trial that ran
     return nothing
 
 
@@ -200,20 +202,20 @@ def _cut(target: Target, machine: Machine) -> Repair:
     return repair
 
 
-def _one(target: Target, drawn: Random, title: str) -> psutil.Process:
-    found = target.processes(title)
-    if not found:
+def _one(target: Target, random: Random, title: str) -> psutil.Process:
+    processes = target.processes(title)
+    if not processes:
         raise NothingToHitError
-    return drawn.choice(found)[1]
+    return random.choice(processes)[1]
 
 
-def _busy(target: Target, drawn: Random) -> Machine:
+def _busy(target: Target, random: Random) -> Machine:
     """A machine other than the head that trains."""
     names = {machine.name for machine, _ in target.processes(TRAINS)} - {target.cluster.head.name}
     if not names:
         raise NothingToHitError
-    chosen = drawn.choice(sorted(names))
-    return next(each for each in target.cluster.all if each.name == chosen)
+    chosen_name = random.choice(sorted(names))
+    return next(machine for machine in target.cluster.all if machine.name == chosen_name)
 
 
 def _kill_all(processes: list[psutil.Process]) -> None:
@@ -227,7 +229,8 @@ def _kill_all(processes: list[psutil.Process]) -> None:
 AGAIN = "run again: allelse sweep"
 RAY_ENDED = (End(1, f"; the trials resume from their last checkpoints. To continue, {AGAIN}"),)
 KILLED = (End(-signal.SIGKILL),)
-TERMINATED, INTERRUPTED = (End(143, AGAIN),), (End(130, AGAIN),)
+TERMINATED = (End(143, AGAIN),)
+INTERRUPTED = (End(130, AGAIN),)
 ALL_STOPPED = End(130, "Next: allelse sweep")
 """Each trial was asked to stop, one by one."""
 

@@ -20,7 +20,11 @@ DISK_BYTES = 8 << 30  # its file grows only as needed
 
 
 def run(
-    experiment: Experiment, folder: Path, strikes: list[Strike], seed: int, found: list[Recovery]
+    experiment: Experiment,
+    folder: Path,
+    strikes: list[Strike],
+    seed: int,
+    recoveries: list[Recovery],
 ) -> None:
     """Strike a study again and again, and add what was ``found``. Raises AssertionError."""
     folder.mkdir()
@@ -37,7 +41,7 @@ def run(
             for strike in strikes:
                 _say(f"{experiment.name} {strike.words}")
                 try:
-                    found.append(
+                    recoveries.append(
                         struck(target, strike, Random(f"{seed} {experiment.name} {strike.number}"))
                     )
                 except AssertionError as error:
@@ -46,14 +50,14 @@ def run(
                         ["cp", "-a", target.study, folder], check=False, capture_output=True
                     )
                     raise AssertionError(f"{experiment.name}, {strike.words}: {error}") from None
-                _say(f"  {found[-1].words}")
+                _say(f"  {recoveries[-1].words}")
             finish(target)
         finally:
             with suppress(subprocess.CalledProcessError):
                 disk.thaw()  # who waits for it could not be killed
 
 
-def struck(target: Target, strike: Strike, drawn: Random) -> Recovery:
+def struck(target: Target, strike: Strike, random: Random) -> Recovery:
     """Strike until something is hit. Raises AssertionError if the sweep does not recover as it
     should."""
     # the only trial may be on the head, and the fault for another machine
@@ -61,7 +65,7 @@ def struck(target: Target, strike: Strike, drawn: Random) -> Recovery:
     while time.monotonic() < deadline:
         await_training(target, strike.measured)
         try:
-            recovery = Striking(target, strike, drawn).until_training()
+            recovery = Striking(target, strike, random).until_training()
         except NothingToHitError:
             time.sleep(0.2)
             continue

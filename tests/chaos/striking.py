@@ -56,8 +56,8 @@ class Recovery:
 
     @property
     def words(self) -> str:
-        after = "hit nothing" if self.seconds is None else f"{self.seconds:.1f} s to training again"
-        return f"{after}, typed again {self.typed_again} times"
+        delay = "hit nothing" if self.seconds is None else f"{self.seconds:.1f} s to training again"
+        return f"{delay}, typed again {self.typed_again} times"
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,10 @@ class Due:
 class Striking:
     """One strike while it is under way."""
 
-    def __init__(self, target: Target, strike: Strike, drawn: Random) -> None:
-        self.target, self.strike, self.drawn = target, strike, drawn
+    def __init__(self, target: Target, strike: Strike, random: Random) -> None:
+        self.target = target
+        self.strike = strike
+        self.drawn = random
         self.faults: list[Fault] = []
         self.repairs: list[Due] = []
         self.before: dict[str, Standing] = {}
@@ -83,7 +85,8 @@ class Striking:
     def until_training(self) -> Recovery:
         """Strike and wait. Raises AssertionError if the sweep does not recover as it should."""
         self._inflict(self.strike.fault, self.strike.lasts)
-        self.began, tended = self.struck, 0.0
+        self.began = self.struck
+        tended = 0.0
         while not self._trains_again():
             self._second()
             self._repair_due()
@@ -114,22 +117,25 @@ class Striking:
 
     def _check_it_was_ending(self) -> None:
         """A sweep that a fault was to end may complete its study only if it was about to."""
-        after = (
-            max((each.ts for each in self.target.standings().values()), default=0.0) - self.struck
+        trained_s = (
+            max((standing.ts for standing in self.target.standings().values()), default=0.0)
+            - self.struck
         )
         if self._ends_the_sweep():
-            assert after < ENDING_S, (
-                f"it trained for {after:.0f} s more, although {self.faults[-1].name}"
+            assert trained_s < ENDING_S, (
+                f"it trained for {trained_s:.0f} s more, although {self.faults[-1].name}"
             )
 
     def _inflict(self, fault: Fault, lasts: float) -> None:
-        before = self.target.standings()
+        standings = self.target.standings()
         struck = time.time()
         try:
             repair = fault.inflict(self.target, self.drawn)
         except psutil.NoSuchProcess:  # it ended at this very moment
             raise NothingToHitError from None
-        self.before, self.struck, self.since = before, struck, struck
+        self.before = standings
+        self.struck = struck
+        self.since = struck
         self.faults.append(fault)
         self.repairs.append(Due(self.struck + lasts, repair, at_the_end=bool(fault.ends)))
 
@@ -144,12 +150,13 @@ class Striking:
                 time.sleep(0.1)
 
     def _repair_due(self, trains: bool = False) -> None:
-        now, ended = time.time(), self.target.code is not None
+        moment = time.time()
+        ended = self.target.code is not None
         for due in [*self.repairs]:
             if (
                 ended
                 or (trains and due.at == UNTIL_TRAINING)
-                or (now > due.at and not due.at_the_end)
+                or (moment > due.at and not due.at_the_end)
             ):
                 self.repairs.remove(due)
                 with suppress(psutil.NoSuchProcess):  # another fault has killed what was stopped
@@ -171,30 +178,36 @@ class Striking:
             return False
         if not self._must_lose():
             return not self.repairs and self._all_go_on(self.target.standings())
-        return self._hit(now := self.target.standings()) and self._all_go_on(now)
+        return self._hit(standings := self.target.standings()) and self._all_go_on(standings)
 
     def _must_lose(self) -> bool:
         return any(fault.loses for fault in self.faults)
 
-    def _all_go_on(self, now: dict[str, Standing]) -> bool:
-        return all(self._goes_on(now[name], each) for name, each in self._running().items())
+    def _all_go_on(self, standings: dict[str, Standing]) -> bool:
+        return all(
+            self._goes_on(standings[name], standing) for name, standing in self._running().items()
+        )
 
-    def _goes_on(self, now: Standing, before: Standing) -> bool:
-        if now.finished:
+    def _goes_on(self, standing: Standing, old_standing: Standing) -> bool:
+        if standing.finished:
             return True
-        if now.attempt > before.attempt:
-            return now.has_reported(self.since)
-        return not now.ended and now.step > before.step and now.has_reported(self.since)
+        if standing.attempt > old_standing.attempt:
+            return standing.has_reported(self.since)
+        return (
+            not standing.ended
+            and standing.step > old_standing.step
+            and standing.has_reported(self.since)
+        )
 
     def _running(self) -> dict[str, Standing]:
-        return {name: each for name, each in self.before.items() if each.runs}
+        return {name: standing for name, standing in self.before.items() if standing.runs}
 
     def _still_trains(self) -> bool:
         """Whether all attempts go on, although one was to be lost."""
         if self._ends_the_sweep() or time.time() - self.struck < MISSED_S:
             return False
-        now = self.target.standings()
-        return not self._hit(now) and self._all_go_on(now)
+        standings = self.target.standings()
+        return not self._hit(standings) and self._all_go_on(standings)
 
     def _missed(self) -> bool:
         """Whether the faults had no effect, though they should have had one."""
@@ -202,28 +215,32 @@ class Striking:
             return not self.typed_again
         return self._must_lose() and not self._hit(self.target.standings())
 
-    def _hit(self, now: dict[str, Standing]) -> bool:
+    def _hit(self, standings: dict[str, Standing]) -> bool:
         """Whether an attempt was lost since the last fault."""
-        return any(now[name].attempt > each.attempt for name, each in self.before.items())
+        return any(
+            standings[name].attempt > standing.attempt for name, standing in self.before.items()
+        )
 
     def _last_first_report(self) -> float:
         """When the last of the trials trained again that were to lose an attempt, or might have."""
-        times, standings = [self.began], self.target.standings()
-        for name, before in self._running().items():
-            now, trial = standings[name], self.target.study / name
-            if now.attempt > before.attempt or not self._must_lose():
+        times = [self.began]
+        standings = self.target.standings()
+        for name, old_standing in self._running().items():
+            standing = standings[name]
+            trial = self.target.study / name
+            if standing.attempt > old_standing.attempt or not self._must_lose():
                 times.append(first_report(trial, self.since) or finished_at(trial))
         return max(times)
 
 
-def check_end(target: Target, allowed: list[End]) -> None:
+def check_end(target: Target, allowed_ends: list[End]) -> None:
     """The sweep ended in one of these ways: its exit code, and one line. Raises AssertionError."""
     output = target.output.read_text("utf-8")
-    shown = f"exit code {target.code}, see {target.output}:\n{output[-2000:]}"
-    fitting = [end for end in allowed if end.code == target.code]
+    evidence = f"exit code {target.code}, see {target.output}:\n{output[-2000:]}"
+    fitting = [end for end in allowed_ends if end.code == target.code]
     assert fitting, (
-        f"must be {' or '.join(str(end.code) for end in allowed) or 'no end'}, but is {shown}"
+        f"must be {' or '.join(str(end.code) for end in allowed_ends) or 'no end'}, but is {evidence}"
     )
-    assert "Traceback" not in output, shown
+    assert "Traceback" not in output, evidence
     counts = [len(re.findall(re.escape(end.line), output)) for end in fitting if end.line]
-    assert not counts or 1 in counts, f"{fitting} must stand in one line: {shown}"
+    assert not counts or 1 in counts, f"{fitting} must stand in one line: {evidence}"

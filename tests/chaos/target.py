@@ -53,11 +53,9 @@ class Target:
         self, cluster: Machines, disk: OwnFilesystem, folder: Path, words: Sequence[str]
     ) -> None:
         self.disk = disk  # of all studies
-        self.cluster, self.folder, self.words = (
-            cluster,
-            folder,
-            [*words, f"cluster.address={cluster.address}"],
-        )
+        self.cluster = cluster
+        self.folder = folder
+        self.words = [*words, f"cluster.address={cluster.address}"]
         self.down = set[str]()  # machines that a fault keeps away for now
         self.study = folder
         self.rounds = self.typed = 0
@@ -81,9 +79,9 @@ class Target:
 
     def allelse(self, *words: str) -> None:
         """Another command on the head, to its end."""
-        ended = self.cluster.head.allelse(*words, cwd=self.folder)
-        assert ended.code in (0, 2), ended.output  # 2: it is refused if nothing runs any more
-        assert "Traceback" not in ended.output, ended.output
+        outcome = self.cluster.head.allelse(*words, cwd=self.folder)
+        assert outcome.code in (0, 2), outcome.output  # 2: it is refused if nothing runs any more
+        assert "Traceback" not in outcome.output, outcome.output
 
     @property
     def driver(self) -> psutil.Process:
@@ -145,16 +143,19 @@ class Target:
     def trains(self) -> bool:
         """Whether a trial has reported since the command was typed."""
         return any(
-            each.runs and each.has_reported(self.typed_at) for each in self.standings().values()
+            trial_standing.runs and trial_standing.has_reported(self.typed_at)
+            for trial_standing in self.standings().values()
         )
 
     def all_train(self) -> bool:
         """Whether every trial that began has reported since then, and no machine is missing in the
         cluster."""
-        running = [each for each in self.standings().values() if each.runs]
+        running = [
+            trial_standing for trial_standing in self.standings().values() if trial_standing.runs
+        ]
         return (
             self.trains()
-            and all(each.has_reported(self.typed_at) for each in running)
+            and all(trial_standing.has_reported(self.typed_at) for trial_standing in running)
             and self._is_whole()
         )
 
@@ -178,10 +179,12 @@ class Target:
 
 
 def standing(trial: Path) -> Standing:
-    attempts, journal = lines(trial / "attempts.jsonl"), lines(trial / "journal.jsonl")
+    attempts = lines(trial / "attempts.jsonl")
+    journal = lines(trial / "journal.jsonl")
     newest = max((int(line["attempt"]) for line in attempts), default=0)
-    own = [line for line in attempts if line["attempt"] == newest]
-    began, ended = own[0]["ts"] if own else 0.0, any(line.get("end") for line in own)
+    attempt_lines = [line for line in attempts if line["attempt"] == newest]
+    began = attempt_lines[0]["ts"] if attempt_lines else 0.0
+    ended = any(line.get("end") for line in attempt_lines)
     last = journal[-1] if journal else {"attempt": 0, "step": 0, "ts": 0.0}
     finished = (trial / "result.json").exists()
     return Standing(
@@ -191,10 +194,15 @@ def standing(trial: Path) -> Standing:
 
 def first_report(trial: Path, since: float) -> float | None:
     """When the newest attempt first reported a step since then, in Unix seconds."""
-    now, journal = standing(trial), lines(trial / "journal.jsonl")
-    after = max(since, now.began)
+    trial_standing = standing(trial)
+    journal = lines(trial / "journal.jsonl")
+    earliest = max(since, trial_standing.began)
     return min(
-        (line["ts"] for line in journal if line["attempt"] == now.attempt and line["ts"] > after),
+        (
+            line["ts"]
+            for line in journal
+            if line["attempt"] == trial_standing.attempt and line["ts"] > earliest
+        ),
         default=None,
     )
 

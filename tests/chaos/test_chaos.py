@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]
 def test_a_swept_study_recovers_from_faults_drawn_at_random(tmp_path: Path) -> None:
     words = ["tests/chaos", "--seed", "1", "--faults", str(FAULTS)]
     paths = os.pathsep.join([str(PROJECT), str(PROJECT / "tests" / "shared")])
-    done = subprocess.run(
+    process = subprocess.run(
         ["unshare", "--mount", "--", sys.executable, *words],  # its mounts go with it
         cwd=PROJECT,
         env=os.environ | {"PYTHONPATH": paths, "TMPDIR": str(tmp_path)},
@@ -24,6 +24,6 @@ def test_a_swept_study_recovers_from_faults_drawn_at_random(tmp_path: Path) -> N
         timeout=3000,
         check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "All results are those of an undisturbed sweep, and nothing is left" in done.stdout
-    assert done.stdout.count("s to training again") == FAULTS
+    assert process.returncode == 0, process.stdout + process.stderr
+    assert "All results are those of an undisturbed sweep, and nothing is left" in process.stdout
+    assert process.stdout.count("s to training again") == FAULTS

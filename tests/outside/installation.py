@@ -30,12 +30,14 @@ LINEAGE = re.compile(r"(?<=checkpoints/[0-9a-f]{16})-\w+")
 READ: dict[str, Callable[[str], Any]] = {
     "json": json.loads,
     "yaml": yaml.safe_load,
-    "csv": lambda text: [
-        {name: number(row[name]) for name in row} for row in csv.DictReader(io.StringIO(text))
-    ],
+    "csv": lambda text: list(map(numbers, csv.DictReader(io.StringIO(text)))),
     "lines": str.splitlines,
     "": lambda text: None,
 }
+
+
+def numbers(row: dict[str, str]) -> dict[str, float | str]:
+    return {name: number(text) for name, text in row.items()}
 
 
 def number(text: str) -> float | str:
@@ -72,30 +74,30 @@ class Installation:
         )
 
     def must(self, words: str) -> None:
-        done = self.type(words)
-        assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+        process = self.type(words)
+        assert process.returncode == 0, f"{words}: {process.stdout}{process.stderr}"
 
     def observe(self, case: Case) -> dict[str, Any]:
         """Exit code, missing words, new files and output of a command."""
         if case.file:
             (self.folder / case.file).parent.mkdir(parents=True, exist_ok=True)
             (self.folder / case.file).write_text(case.content, "utf-8")
-        before = self._files()
-        done = self.type(case.words, case.types)
+        old_files = self._files()
+        process = self.type(case.words, case.types)
         new = [
             file
             for file in self._files()
-            if file not in before and (case.code or file.split("/")[0] != "runs")
+            if file not in old_files and (case.code or file.split("/")[0] != "runs")
         ]
         if case.file:
             (self.folder / case.file).unlink()
-        printed = " ".join((done.stdout + done.stderr).split())
-        missing = [word for word in case.says.split() if word not in printed]
-        unwanted = re.findall(r"Traceback.*", printed)
-        data = self._plain(READ[case.reads](done.stdout)) if done.returncode == 0 else None
-        outcome = re.findall(r"Nothing was \w+\.", printed)
+        output = " ".join((process.stdout + process.stderr).split())
+        missing = [word for word in case.says.split() if word not in output]
+        unwanted = re.findall(r"Traceback.*", output)
+        data = self._plain(READ[case.reads](process.stdout)) if process.returncode == 0 else None
+        outcome = re.findall(r"Nothing was \w+\.", output)
         return {
-            "code": done.returncode,
+            "code": process.returncode,
             "missing": missing + unwanted,
             "new": new,
             "data": data,
@@ -124,10 +126,10 @@ class Installation:
         names."""
         root = self.folder / "runs" / name
         files = [path for path in sorted(root.rglob("*")) if path.is_file()]
-        shown = {LINEAGE.sub("", str(path.relative_to(root))): path for path in files}
+        paths = {LINEAGE.sub("", str(path.relative_to(root))): path for path in files}
         return {
             file: self._content(path)
-            for file, path in shown.items()
+            for file, path in paths.items()
             if not file.startswith((".", "mlflow-"))
         }
 
@@ -146,23 +148,25 @@ class Installation:
 
         client = MlflowClient(f"sqlite:///{self.folder / 'runs' / 'mlflow.db'}")
         experiment = client.get_experiment_by_name(study)
-        found = {}
+        records = {}
         for run in client.search_runs([experiment.experiment_id]):
             names = [name for name in run.data.metrics if not VOLATILE.fullmatch(name)]
-            histories = {name: client.get_metric_history(run.info.run_id, name) for name in names}
-            found[run.info.run_name] = {
+            points = {}
+            for name in names:
+                history = client.get_metric_history(run.info.run_id, name)
+                points[name] = [(point.step, point.value) for point in history]
+            records[run.info.run_name] = {
                 "status": run.info.status,
                 "params": run.data.params,
                 "tags": self._plain(run.data.tags),
-                "points": {
-                    name: [(point.step, point.value) for point in found]
-                    for name, found in histories.items()
-                },
+                "points": points,
             }
-        return found
+        return records
 
     def weights(self, study: str, row: str) -> str:
         """The SHA-256 of a trial's exported weights."""
-        place = f"weights-{study}-{row}"
-        self.must(f"export {row}-s1 sweep.name={study} --to safetensors --output {place}")
-        return hashlib.sha256((self.folder / place / "model.safetensors").read_bytes()).hexdigest()
+        folder_name = f"weights-{study}-{row}"
+        self.must(f"export {row}-s1 sweep.name={study} --to safetensors --output {folder_name}")
+        return hashlib.sha256(
+            (self.folder / folder_name / "model.safetensors").read_bytes()
+        ).hexdigest()

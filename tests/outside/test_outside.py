@@ -13,21 +13,21 @@ pytestmark = [pytest.mark.ray, pytest.mark.slow]
 def small(tmp_path_factory: pytest.TempPathFactory) -> Installation:
     """Three rows of Table 3 with two seeds each. two_versions.py also compares refusals, and the
     task of ``init``."""
-    place = Installation(PROGRAM, tmp_path_factory.mktemp("outside").resolve() / "small")
-    place.must(SWEEP)
-    return place
+    installation = Installation(PROGRAM, tmp_path_factory.mktemp("outside").resolve() / "small")
+    installation.must(SWEEP)
+    return installation
 
 
 def test_a_study_has_the_files_and_fields_of_the_contract(small: Installation) -> None:
-    found = small.study("small")
+    files = small.study("small")
     first = {
-        file: found[file][0] if isinstance(found[file], list) else found[file] for file in FIELDS
+        file: files[file][0] if isinstance(files[file], list) else files[file] for file in FIELDS
     }
     assert {file: set(first[file] or ()) for file in FIELDS} == {
         file: set(FIELDS[file].split()) for file in FIELDS
     }
-    assert [line["step"] for line in found["base-s1/journal.jsonl"]] == [10, 15, 20, 30]
-    assert set(found["base-s1/result.json"]["scores"]) == {"dev", "test"}
+    assert [line["step"] for line in files["base-s1/journal.jsonl"]] == [10, 15, 20, 30]
+    assert set(files["base-s1/result.json"]["scores"]) == {"dev", "test"}
 
 
 def test_mlflow_has_a_run_per_trial_with_each_point_once(small: Installation) -> None:
@@ -41,9 +41,15 @@ def test_mlflow_has_a_run_per_trial_with_each_point_once(small: Installation) ->
 
 @pytest.mark.parametrize("case", [*OF_STUDY, *COMMANDS], ids=lambda case: case.words)
 def test_a_command_answers_as_users_and_programs_expect(small: Installation, case: Case) -> None:
-    found = small.observe(case)
-    assert (found["code"], found["missing"], found["new"]) == (case.code, [], case.writes.split())
-    first = found["data"][0] if isinstance(found["data"], list) and found["data"] else found["data"]
+    answer = small.observe(case)
+    assert (answer["code"], answer["missing"], answer["new"]) == (
+        case.code,
+        [],
+        case.writes.split(),
+    )
+    first = (
+        answer["data"][0] if isinstance(answer["data"], list) and answer["data"] else answer["data"]
+    )
     assert not case.fields or set(first) == set(case.fields.split())
 
 

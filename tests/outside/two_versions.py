@@ -36,12 +36,13 @@ def observed(program: Path, folder: Path) -> Iterator[tuple[str, Any]]:
     places["small"].must(SWEEP)
     places["own"].must("init mine")
     places["own"].must("sweep task=mine")
-    for place, study in (("small", "small"), ("own", "mine-full")):
-        yield f"files of {study}", places[place].study(study)
-        yield f"runs of {study}", places[place].runs(study)
-    for place, cases in TYPED:
+    for installation, study in (("small", "small"), ("own", "mine-full")):
+        yield f"files of {study}", places[installation].study(study)
+        yield f"runs of {study}", places[installation].runs(study)
+    for installation, cases in TYPED:
         yield from (
-            (f"{case.words} {case.content}".strip(), places[place].observe(case)) for case in cases
+            (f"{case.words} {case.content}".strip(), places[installation].observe(case))
+            for case in cases
         )
     for study, words in WEIGHTS.items():
         places["weights"].must(words)
@@ -57,8 +58,8 @@ def differences(name: str, old: Any, new: Any) -> Iterator[str]:
         for key in {**old, **new}:
             yield from differences(f"{name} > {key}", old.get(key), new.get(key))
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        for place, pair in enumerate(zip(old, new, strict=True)):
-            yield from differences(f"{name} > {place}", *pair)
+        for index, pair in enumerate(zip(old, new, strict=True)):
+            yield from differences(f"{name} > {index}", *pair)
     elif (
         isinstance(old, float)
         and isinstance(new, float)
@@ -73,9 +74,9 @@ def main(path: Path) -> int:
     """The exit code: 1 if something differs that is not accepted."""
     programs = [path / ".venv/bin" / name for name in NAMES] if path.is_dir() else [path]
     older = next(program for program in programs if program.exists())
-    with tempfile.TemporaryDirectory() as place, ThreadPoolExecutor() as both:
-        folders = (Path(place).resolve() / name for name in ("old", "new"))
-        old, new = both.map(
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor() as pool:
+        folders = (Path(folder).resolve() / name for name in ("old", "new"))
+        old, new = pool.map(
             lambda *version: dict(observed(*version)), (older.absolute(), PROGRAM), folders
         )
     unexpected = 0

@@ -44,9 +44,9 @@ def place(another: Callable[[str], Place]) -> Place:
 
 @pytest.fixture(scope="session")
 def _trained(tmp_path_factory: pytest.TempPathFactory, database: Path) -> Path:
-    place = Place(tmp_path_factory.mktemp("trained") / "here", database)
-    place.train("base")
-    return place.folder
+    project = Place(tmp_path_factory.mktemp("trained") / "here", database)
+    project.train("base")
+    return project.folder
 
 
 @pytest.fixture

@@ -104,7 +104,8 @@ class Place:
     """What its sweeps join; None where they start a Ray of their own."""
 
     def __init__(self, folder: Path, database: Path | None = None) -> None:
-        self.folder, self.environment = folder, dict[str, str]()
+        self.folder = folder
+        self.environment = dict[str, str]()
         if database is not None:  # to make one takes seconds
             (folder / "runs").mkdir(parents=True)
             shutil.copy(database, folder / "runs" / "mlflow.db")
@@ -123,8 +124,10 @@ class Place:
         """In a process of its own where one is started, the task's work is imported, or the
         environment is another."""
         if words[0] in READING and not self.environment:
-            done = typed(self.folder, *words)
-            return subprocess.CompletedProcess(words, done.exit_code, done.stdout, done.stderr)
+            outcome = typed(self.folder, *words)
+            return subprocess.CompletedProcess(
+                words, outcome.exit_code, outcome.stdout, outcome.stderr
+            )
         if (
             words[0] in RUNNING
             and not self.tracked
@@ -141,22 +144,22 @@ class Place:
 
     def must(self, *words: str) -> str:
         """The output of a command that succeeds."""
-        done = self.type(*words)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout + done.stderr
+        process = self.type(*words)
+        assert process.returncode == 0, process.stdout + process.stderr
+        return process.stdout + process.stderr
 
     def refused(self, *words: str) -> str:
         """The message of a command that is refused, on one line."""
-        done = self.type(*words)
-        assert done.returncode == 2, f"not refused: {done.stdout}{done.stderr}"
-        return " ".join(done.stderr.split())
+        process = self.type(*words)
+        assert process.returncode == 2, f"not refused: {process.stdout}{process.stderr}"
+        return " ".join(process.stderr.split())
 
     def train(self, row: str, *words: str) -> str:
         return self.must("train", "task=toy", STUDY, f"row={row}", *words)
 
     def score(self, trial: str) -> float | None:
-        found = re.search(r'"score": ([\d.]+)', (self.study / trial / "result.json").read_text())
-        return float(found[1]) if found else None
+        match = re.search(r'"score": ([\d.]+)', (self.study / trial / "result.json").read_text())
+        return float(match[1]) if match else None
 
     def table(self, form: str = "csv") -> str:
         return " ".join(self.must("table", STUDY, "--format", form).split())
@@ -165,13 +168,13 @@ class Place:
 def scores_of(database: Path) -> dict[str, list[tuple[str, float]]]:
     """In MLflow's database, the runs of trials by experiment: each with its trial's key and newest
     score."""
-    wanted = """
+    query = """
         SELECT experiments.name, tags.value, latest_metrics.value FROM runs
         JOIN experiments USING (experiment_id) JOIN tags USING (run_uuid) JOIN latest_metrics USING (run_uuid)
         WHERE tags.key = 'trial.key' AND latest_metrics.key = 'final/score' AND runs.lifecycle_stage = 'active'
     """
-    found: dict[str, list[tuple[str, float]]] = {}
+    by_experiment: dict[str, list[tuple[str, float]]] = {}
     with closing(sqlite3.connect(database)) as opened:
-        for experiment, key, score in opened.execute(wanted):
-            found.setdefault(experiment, []).append((key, score))
-    return found
+        for experiment, key, score in opened.execute(query):
+            by_experiment.setdefault(experiment, []).append((key, score))
+    return by_experiment

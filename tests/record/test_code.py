@@ -34,16 +34,25 @@ def one():
 VALUE = "value = 1\n"
 
 
-def code_of(place: Place) -> Path:
+def code_of(project: Place) -> Path:
     """The folder of the one version that the study has."""
     (folder,) = (
-        path for path in (place.study / "code").iterdir() if path.is_dir() and not path.suffix
+        path for path in (project.study / "code").iterdir() if path.is_dir() and not path.suffix
     )
     return folder
 
 
-def git(place: Place, *words: str) -> None:
-    command = ["git", "-C", str(place.folder), "-c", "user.name=a", "-c", "user.email=a@b", *words]
+def git(project: Place, *words: str) -> None:
+    command = [
+        "git",
+        "-C",
+        str(project.folder),
+        "-c",
+        "user.name=a",
+        "-c",
+        "user.email=a@b",
+        *words,
+    ]
     environment = os.environ | {"GIT_CONFIG_GLOBAL": os.devnull}
     subprocess.run(command, check=True, capture_output=True, env=environment)
 
@@ -53,7 +62,7 @@ def test_other_code_is_refused_with_its_diff_wherever_it_lies(place: Place, tmp_
     link, below a folder whose name no module has; names are computed. A file that git tracks counts
     though nothing names it, and one that is neither does not. Python itself lies in an environment
     below the task."""
-    about = '{"url": "file://%s", "dir_info": {"editable": true}}' % (tmp_path / "lib")
+    direct_url = '{"url": "file://%s", "dir_info": {"editable": true}}' % (tmp_path / "lib")
     place.write(
         {
             ".gitignore": "parts/\n",
@@ -75,7 +84,7 @@ def test_other_code_is_refused_with_its_diff_wherever_it_lies(place: Place, tmp_
     )
     site = "../site/lib_of_mine-1.0.dist-info"
     metadata = "Metadata-Version: 2.1\nName: lib-of-mine\nVersion: 1.0\n"
-    place.write({f"{site}/METADATA": metadata, f"{site}/direct_url.json": about})
+    place.write({f"{site}/METADATA": metadata, f"{site}/direct_url.json": direct_url})
     (place.folder / "nets").symlink_to(tmp_path / "elsewhere" / "nets")
     place.environment["PYTHONPATH"] = f"{tmp_path / 'site'}:{tmp_path / 'lib' / 'src'}"
     place.write({"tracked.py": VALUE, "notes.py": "# no file names this one\n"})
@@ -94,13 +103,13 @@ def test_other_code_is_refused_with_its_diff_wherever_it_lies(place: Place, tmp_
         "lib-1.0/unit.py",
         "tracked.py",
     ):
-        before = (place.folder / file).read_text()
+        original = (place.folder / file).read_text()
         place.write({file: TEN + VALUE.replace("1", "10")})
-        said = place.refused(*PLAN)
+        refusal = place.refused(*PLAN)
         assert all(
-            words in said for words in (Path(file).name, "+ return 10.0", "--changed-code")
+            words in refusal for words in (Path(file).name, "+ return 10.0", "--changed-code")
         ), file
-        place.write({file: before})
+        place.write({file: original})
     place.must(*PLAN)
 
 
@@ -173,11 +182,11 @@ def test_code_is_free_until_a_step_and_a_trial_that_two_versions_trained_is_mark
 ) -> None:
     """Though it is the only one."""
     place.write({"parts/one.py": "def one():\n    return 1 / 0\n"})
-    failed = place.type("train", "task=toy", STUDY)
-    assert (failed.returncode, "--changed-code" in failed.stdout) == (1, False)
+    process = place.type("train", "task=toy", STUDY)
+    assert (process.returncode, "--changed-code" in process.stdout) == (1, False)
     place.write({"parts/one.py": ONE, "stops": ""})
-    failed = place.type("train", "task=toy", STUDY)
-    assert (failed.returncode, "add --changed-code" in failed.stdout) == (1, True)
+    process = place.type("train", "task=toy", STUDY)
+    assert (process.returncode, "add --changed-code" in process.stdout) == (1, True)
     assert "stopped by a person" in (place.study / "base-s1" / "error.txt").read_text()
     place.write({"parts/one.py": TEN})
     assert "--changed-code" in place.refused("train", "task=toy", STUDY)
@@ -193,17 +202,19 @@ def test_code_is_free_until_a_step_and_a_trial_that_two_versions_trained_is_mark
 def test_a_row_from_a_file_of_the_same_name_elsewhere_is_refused(
     trained: Place, another: Callable[[str], Place]
 ) -> None:
-    other = another("there")
-    other.write({"parts/one.py": TEN})
+    second_project = another("there")
+    second_project.write({"parts/one.py": TEN})
     runs = f"paths.runs={trained.folder / 'runs'}"
-    assert "+ return 10.0" in other.refused("train", "task=toy", STUDY, "row=size_2", runs, "--add")
+    assert "+ return 10.0" in second_project.refused(
+        "train", "task=toy", STUDY, "row=size_2", runs, "--add"
+    )
 
 
 def test_another_version_of_the_task_is_not_mixed_with_the_old_rows(trained: Place) -> None:
     trained.write({"toy.py": TOY.replace('Task("toy", 1,', 'Task("toy", 2,')})
-    said = trained.refused("train", "task=toy", STUDY, "row=size_2", "--add")
-    assert "version 1" in said
-    assert "another sweep.name" in said
+    refusal = trained.refused("train", "task=toy", STUDY, "row=size_2", "--add")
+    assert "version 1" in refusal
+    assert "another sweep.name" in refusal
 
 
 @pytest.mark.ray
@@ -211,9 +222,9 @@ def test_a_running_sweep_goes_on_with_the_code_that_it_began_with(place: Place) 
     """The worker of a trial is lost after its second step, while the file is edited: another one
     takes over."""
     place.write({"dies": TEN})
-    said = place.must("sweep", "task=toy", STUDY, "sweep.rows=[base,size_2]", "sweep.seeds=[1]")
+    output = place.must("sweep", "task=toy", STUDY, "sweep.rows=[base,size_2]", "sweep.seeds=[1]")
     assert (place.score("base-s1"), place.score("size_2-s1")) == (4.0, 8.0)
-    assert said.count("parts/one.py changed: this sweep keeps the code it started with") == 1
+    assert output.count("parts/one.py changed: this sweep keeps the code it started with") == 1
     assert " changed)" not in place.table()
 
 

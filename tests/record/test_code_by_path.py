@@ -132,11 +132,11 @@ class Loaded:
 def loaded(tmp_path_factory: pytest.TempPathFactory, database: Path) -> Loaded:
     """The first trial of a sweep edits the file, as a person may; then the study goes on with the
     new one."""
-    place = Place(tmp_path_factory.mktemp("loaded") / "here", database)
-    all_ways = ALL_WAYS.replace("{ways}", repr(WAYS)).replace("{today}", str(place.folder))
-    place.write(LOADED | {"loading.py": HELPER + all_ways})
+    project = Place(tmp_path_factory.mktemp("loaded") / "here", database)
+    all_ways = ALL_WAYS.replace("{ways}", repr(WAYS)).replace("{today}", str(project.folder))
+    project.write(LOADED | {"loading.py": HELPER + all_ways})
     one_by_one = f"cluster.cpus_per_worker={cpus()}"
-    place.must(
+    project.must(
         "sweep",
         "task=toy",
         STUDY,
@@ -146,10 +146,14 @@ def loaded(tmp_path_factory: pytest.TempPathFactory, database: Path) -> Loaded:
         one_by_one,
     )
     add = ("train", "task=toy", STUDY, "row=size_3", "--add")
-    refusal = " ".join(place.type("plan", *add[1:3], "sweep.rows=[size_3]", "--add").stderr.split())
-    place.must(*add, "--changed-code")
-    values = [json.loads(line) for line in (place.folder / "values.jsonl").read_text().splitlines()]
-    return Loaded(values, refusal, place.table())
+    refusal = " ".join(
+        project.type("plan", *add[1:3], "sweep.rows=[size_3]", "--add").stderr.split()
+    )
+    project.must(*add, "--changed-code")
+    values = [
+        json.loads(line) for line in (project.folder / "values.jsonl").read_text().splitlines()
+    ]
+    return Loaded(values, refusal, project.table())
 
 
 @pytest.mark.ray

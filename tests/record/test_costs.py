@@ -56,7 +56,8 @@ task = Task("burns", 1, Config, metrics, steps=lambda config: config.train.steps
 @pytest.mark.usefixtures("tracked")
 def test_cpu_seconds_are_those_of_training_over_all_attempts(place: Place) -> None:
     place.write({"burns.py": TASK, "conf/task/burns/base.yaml": "train: {steps: 4}\n"})
-    words, study = ("train", "task=burns", "sweep.name=burns"), "sweep.name=burns"
+    words = ("train", "task=burns", "sweep.name=burns")
+    study = "sweep.name=burns"
     assert place.type(*words).returncode == 1
     place.must(*words)
     result = json.loads((place.folder / "runs" / "burns" / "base-s1" / "result.json").read_text())
@@ -67,7 +68,7 @@ def test_cpu_seconds_are_those_of_training_over_all_attempts(place: Place) -> No
     assert "CPU time" in place.must("table", study, "--columns", "cpu_seconds")
     assert "CPU time" not in place.must("table", study)
     with closing(sqlite3.connect(place.folder / "runs" / "mlflow.db")) as store:
-        found = store.execute(
+        rows = store.execute(
             "SELECT DISTINCT value FROM metrics WHERE key = 'cpu_seconds'"
         ).fetchall()
-    assert found == [(result["cpu_seconds"],)]
+    assert rows == [(result["cpu_seconds"],)]

@@ -12,8 +12,8 @@ COSTS = TOY.replace("steps=lambda", "costs=lambda config: Costs(flops=6e9), step
 OF_TRAINING = ("device_flops", "mfu", "sustained", "pace", "seconds")
 
 
-def result_of(place: Place) -> dict[str, Any]:
-    result: dict[str, Any] = json.loads((place.study / "base-s1" / "result.json").read_text())
+def result_of(project: Place) -> dict[str, Any]:
+    result: dict[str, Any] = json.loads((project.study / "base-s1" / "result.json").read_text())
     return result
 
 

@@ -58,8 +58,8 @@ REPORTS_LATE = (
 UNKNOWN = "ended at an unknown step"
 
 
-def write(place: Place, each_step: str) -> None:
-    place.write(
+def write(project: Place, each_step: str) -> None:
+    project.write(
         {
             "ends.py": TASK.replace("EACH_STEP", each_step),
             "conf/task/ends/base.yaml": "train: {steps: 200}\n",

@@ -32,8 +32,8 @@ def score_again(study: Path, score: float) -> None:
     os.utime(file, (1_000_000_000, 1_000_000_000))
 
 
-def values(found: dict[str, list[tuple[str, float]]]) -> list[float]:
-    return sorted(score for runs in found.values() for _, score in runs)
+def values(scores: dict[str, list[tuple[str, float]]]) -> list[float]:
+    return sorted(score for runs in scores.values() for _, score in runs)
 
 
 def test_a_copy_takes_nothing_over_and_a_moved_folder_keeps_all(
@@ -43,19 +43,20 @@ def test_a_copy_takes_nothing_over_and_a_moved_folder_keeps_all(
     copy = another("copy")
     shutil.copytree(place.study, copy.study)
     score_again(copy.study, 99.1)
-    done = copy.type("sync", STUDY, at(server))
+    process = copy.type("sync", STUDY, at(server))
     assert values(scores_of(server)) == [4.0]
-    assert done.returncode != 0
-    said = done.stdout + done.stderr
-    assert "`allelse sync --again sweep.name=toy`" in said
-    assert str(place.study) in said
+    assert process.returncode != 0
+    output = process.stdout + process.stderr
+    assert "`allelse sync --again sweep.name=toy`" in output
+    assert str(place.study) in output
 
     copy.must("sync", STUDY, at(server), "--again")
-    found = scores_of(server)
-    assert values(found) == [4.0, 99.1]
-    assert len(found) == 2, "each has an experiment of its own"
+    scores = scores_of(server)
+    assert values(scores) == [4.0, 99.1]
+    assert len(scores) == 2, "each has an experiment of its own"
 
-    renamed, restored = place.study.with_name("renamed"), place.study.with_name("restored")
+    renamed = place.study.with_name("renamed")
+    restored = place.study.with_name("restored")
     shutil.move(place.study, renamed)
     score_again(renamed, 3.0)
     place.must("sync", "sweep.name=renamed", at(server))
@@ -74,7 +75,7 @@ def test_two_studies_of_one_name_share_no_run(
     trained: Place, another: Callable[[str], Place], server: Path
 ) -> None:
     trained.must("sync", STUDY, at(server))
-    other = another("other")
-    other.write({"parts/one.py": TEN})
-    other.train("base", at(server))
+    second_project = another("other")
+    second_project.write({"parts/one.py": TEN})
+    second_project.train("base", at(server))
     assert values(scores_of(server)) == [4.0, 40.0]

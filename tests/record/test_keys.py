@@ -68,11 +68,11 @@ def test_the_keys_that_decide_and_no_others_change_the_trials_key(
 ) -> None:
     folder = folder_of(task, tmp_path)
     config = plan_sweep([*TASKS[task], f"sweep.rows=[{ROW[task]}]"], here=folder).trials[0].config
-    found = load_task(task, folder)
-    schema = Schema.of(found)
+    loaded = load_task(task, folder)
+    schema = Schema.of(loaded)
 
-    def key(of: Any) -> str:
-        return schema.trial_key(of, 1, found.fingerprint(of))
+    def key(config: Any) -> str:
+        return schema.trial_key(config, 1, loaded.fingerprint(config))
 
     names = [
         f"{group.name}.{field.name}"
@@ -88,13 +88,18 @@ def test_the_keys_that_decide_and_no_others_change_the_trials_key(
 
 
 def numbers(scores: dict[str, dict[str, Any]]) -> dict[str, float]:
-    flat = {f"{on}/{name}": value for on, of in scores.items() for name, value in of.items()}
+    flat = {
+        f"{set_name}/{name}": value
+        for set_name, values in scores.items()
+        for name, value in values.items()
+    }
     return {name: value for name, value in flat.items() if isinstance(value, int | float)}
 
 
 @pytest.mark.slow
 def test_all_observing_keys_at_once_change_no_score(place: Place) -> None:
-    task, row = TASKS["translation"], ROW["translation"]
+    task = TASKS["translation"]
+    row = ROW["translation"]
     shutil.rmtree(place.folder / "conf")
     schema = Schema.of(load_task("translation", place.folder))
     config = plan_sweep([*task, f"sweep.rows=[{row}]"], here=place.folder).trials[0].config
@@ -108,7 +113,7 @@ def test_all_observing_keys_at_once_change_no_score(place: Place) -> None:
         place.must("train", *task, *words, f"row={row}", f"sweep.name={name}")
         result = place.study.with_name(name) / f"{row}-s1" / "result.json"
         scores.append(json.loads(result.read_text())["scores"])
-    usual, flipped = map(numbers, scores)
-    assert usual == pytest.approx(flipped, rel=1e-4), (
+    plain, flipped = map(numbers, scores)
+    assert plain == pytest.approx(flipped, rel=1e-4), (
         "another split of a batch changes rounding alone, without dropout"
     )

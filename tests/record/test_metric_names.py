@@ -69,7 +69,7 @@ def hard(place: Place) -> Place:
 def test_every_output_has_a_metric_of_any_name_and_mlflow_a_name_for_it(hard: Place) -> None:
     rows = json.loads(hard.must("table", STUDY, "--format", "json"))
     wide = next(row for row in rows if row["row"] == "size_2")
-    assert [wide[name] for name in NAMES] == [8.0 + place for place in range(len(NAMES))]
+    assert [wide[name] for name in NAMES] == [8.0 + index for index in range(len(NAMES))]
     assert [wide[f"delta_{name}"] for name in NAMES] == [4.0] * len(NAMES)
     assert (wide["paper_top-5"], wide["paper_a,b"]) == (3, 4.5)
     (head, *_) = csv.reader(hard.must("table", STUDY, "--format", "csv").splitlines())
@@ -81,8 +81,8 @@ def test_every_output_has_a_metric_of_any_name_and_mlflow_a_name_for_it(hard: Pl
     ):
         assert "mAP@0.5" in hard.must(*words)
     for name in NAMES:
-        shown = json.loads(hard.must("table", STUDY, f"--metric={name}", "--format", "json"))
-        assert [row[f"delta_{name}"] for row in shown] == [0.0, 4.0]
+        table_rows = json.loads(hard.must("table", STUDY, f"--metric={name}", "--format", "json"))
+        assert [row[f"delta_{name}"] for row in table_rows] == [0.0, 4.0]
     hard.must("compare", "base", "size_2", STUDY, "--metric", "a,b")
     hard.must("status", STUDY, "--curves", "--metric", "mAP@0.5")
     hard.must("report", STUDY)
@@ -91,7 +91,7 @@ def test_every_output_has_a_metric_of_any_name_and_mlflow_a_name_for_it(hard: Pl
     assert "mAP@0.5" in set(frames.curves["metric"])
 
     client = MlflowClient(f"sqlite:///{hard.folder}/runs/mlflow.db")
-    (experiment,) = (of for of in client.search_experiments() if of.name == "toy")
+    (experiment,) = (entry for entry in client.search_experiments() if entry.name == "toy")
     (run,) = client.search_runs([experiment.experiment_id], "tags.row = 'size_2'")
     names_there = {name: name for name in NAMES}
     names_there |= {
@@ -101,8 +101,8 @@ def test_every_output_has_a_metric_of_any_name_and_mlflow_a_name_for_it(hard: Pl
     }
     assert len(set(names_there.values())) == len(names_there), "two names never become one"
     assert names_there["top-5"] == "top-5", "a name that MLflow takes stays"
-    shown = {name: run.data.metrics[f"final/{names_there[name]}"] for name in NAMES}
-    assert shown == {name: wide[name] for name in NAMES}
+    final_metrics = {name: run.data.metrics[f"final/{names_there[name]}"] for name in NAMES}
+    assert final_metrics == {name: wide[name] for name in NAMES}
     assert {run.data.metrics[f"delta/{names_there[name]}"] for name in NAMES} == {4.0}
     curve = client.get_metric_history(run.info.run_id, f"val/{names_there['mAP@0.5']}")
     assert [(point.step, point.value) for point in curve] == [
@@ -116,8 +116,8 @@ def test_every_output_has_a_metric_of_any_name_and_mlflow_a_name_for_it(hard: Pl
 
 def test_names_that_mlflow_refuses_are_said_once(place: Place) -> None:
     place.write({"toy.py": TOY.replace('"train/loss"', '"train/loss@1"')})
-    said = place.train("base")
-    assert "train/loss@1 is train/loss_1-" in said
+    output = place.train("base")
+    assert "train/loss@1 is train/loss_1-" in output
     assert "train/loss@1" not in place.train("size_2", "--add")
 
 
@@ -136,7 +136,7 @@ def test_a_curve_that_is_called_like_a_number_of_the_whole_trial_stays_a_curve(
     (place.study / "mlflow-ledger.json").unlink()
     place.must("sync", STUDY)
     client = MlflowClient(f"sqlite:///{place.folder}/runs/mlflow.db")
-    (experiment,) = (of for of in client.search_experiments() if of.name == "toy")
+    (experiment,) = (entry for entry in client.search_experiments() if entry.name == "toy")
     (run,) = client.search_runs([experiment.experiment_id], "tags.row = 'base'")
     tags = {
         name: tag.removeprefix("name.")

@@ -32,10 +32,10 @@ ROWS = ("base", "size_2")
 @pytest.fixture(scope="module")
 def _swept(tmp_path_factory: pytest.TempPathFactory, database: Path, joined_ray: JoinedRay) -> Path:
     """Two rows with three seeds each."""
-    place = Place(tmp_path_factory.mktemp("swept") / "here", database)
-    place.write({"toy.py": SEEDED})
-    place.joined = joined_ray
-    place.must(
+    project = Place(tmp_path_factory.mktemp("swept") / "here", database)
+    project.write({"toy.py": SEEDED})
+    project.joined = joined_ray
+    project.must(
         "sweep",
         "task=toy",
         STUDY,
@@ -43,7 +43,7 @@ def _swept(tmp_path_factory: pytest.TempPathFactory, database: Path, joined_ray:
         "sweep.seeds=[1,2,3]",
         "tracking=local",
     )
-    return place.folder
+    return project.folder
 
 
 @pytest.fixture
@@ -51,73 +51,74 @@ def swept(tmp_path: Path, _swept: Path) -> Place:
     return Place(Path(shutil.copytree(_swept, tmp_path / "here")))
 
 
-def opened(place: Place) -> tuple[MlflowClient, str]:
-    client = MlflowClient(f"sqlite:///{place.folder}/runs/mlflow.db")
+def opened(project: Place) -> tuple[MlflowClient, str]:
+    client = MlflowClient(f"sqlite:///{project.folder}/runs/mlflow.db")
     return client, client.get_experiment_by_name("toy").experiment_id
 
 
-def opened_experiments(place: Place) -> list[str]:
+def opened_experiments(project: Place) -> list[str]:
     """The names of the experiments, without MLflow's own."""
-    found = MlflowClient(f"sqlite:///{place.folder}/runs/mlflow.db").search_experiments()
-    return [experiment.name for experiment in found if experiment.name != "Default"]
+    experiments = MlflowClient(f"sqlite:///{project.folder}/runs/mlflow.db").search_experiments()
+    return [experiment.name for experiment in experiments if experiment.name != "Default"]
 
 
-def runs_of(place: Place, view: int = ViewType.ACTIVE_ONLY) -> dict[str, Any]:
+def runs_of(project: Place, view: int = ViewType.ACTIVE_ONLY) -> dict[str, Any]:
     """The runs of trials by name of the trial; several of one name are a fault."""
-    client, experiment = opened(place)
+    client, experiment = opened(project)
     runs = client.search_runs([experiment], "tags.kind = 'trial'", run_view_type=view)
-    named = {f"{run.data.tags['row']}-s{run.data.tags['seed']}": run for run in runs}
-    assert len(named) == len(runs)
-    return named
+    by_trial = {f"{run.data.tags['row']}-s{run.data.tags['seed']}": run for run in runs}
+    assert len(by_trial) == len(runs)
+    return by_trial
 
 
-def latest(place: Place, run: Any, metric: str) -> float:
+def latest(project: Place, run: Any, metric: str) -> float:
     """As MLflow's pages choose it: the point of the highest step."""
-    history = opened(place)[0].get_metric_history(run.info.run_id, metric)
+    history = opened(project)[0].get_metric_history(run.info.run_id, metric)
     assert len({point.step for point in history}) == len(history), (
         f"two points of {metric} at one step"
     )
     return float(max(history, key=lambda point: point.step).value)
 
 
-def assert_shows_the_table(place: Place) -> None:
+def assert_shows_the_table(project: Place) -> None:
     """Each run has its trial's curve once, and the values, differences and marks of the table;
     status knows it."""
-    assert "MLflow: up to date" in place.must("status", STUDY)
-    rows = {row["row"]: row for row in json.loads(place.must("table", STUDY, "--format", "json"))}
-    words = place.table("md")
-    runs = runs_of(place)
-    trials = json.loads((place.study / "study.json").read_text())["trials"]
+    assert "MLflow: up to date" in project.must("status", STUDY)
+    rows = {row["row"]: row for row in json.loads(project.must("table", STUDY, "--format", "json"))}
+    words = project.table("md")
+    runs = runs_of(project)
+    trials = json.loads((project.study / "study.json").read_text())["trials"]
     assert sorted(runs) == sorted(f"{trial['row']}-s{trial['seed']}" for trial in trials)
     deltas: dict[str, list[float]] = {}
     for trial in trials:
         name = f"{trial['row']}-s{trial['seed']}"
-        run, folder = runs[name], place.study / name
+        run = runs[name]
+        folder = project.study / name
         result = json.loads((folder / "result.json").read_text())
-        shown = run.data.metrics
-        assert shown["final/score"] == result["scores"]["test"]["score"]
+        metrics = run.data.metrics
+        assert metrics["final/score"] == result["scores"]["test"]["score"]
         assert all(
-            latest(place, run, metric) == value
-            for metric, value in shown.items()
+            latest(project, run, metric) == value
+            for metric, value in metrics.items()
             if not math.isnan(value)
         )
         journal = [json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines()]
-        curve = opened(place)[0].get_metric_history(run.info.run_id, "train/loss")
+        curve = opened(project)[0].get_metric_history(run.info.run_id, "train/loss")
         assert [(point.step, point.value) for point in curve] == [
             (line["step"], line["metrics"]["train/loss"]) for line in journal
         ]
         assert run.data.tags["study.change"] == trial["change"]
         assert all(part in words for part in run.data.tags["row.score"].split(", "))
-        deltas.setdefault(trial["row"], []).append(shown["delta/score"])
+        deltas.setdefault(trial["row"], []).append(metrics["delta/score"])
     for row, values in deltas.items():
         if row != "base":
             assert mean(values) == pytest.approx(rows[row]["delta_score"])
     for name, run in runs.items():
-        assert run.data.metrics["seconds"] == result_of(place, name)[1]["seconds"]
+        assert run.data.metrics["seconds"] == result_of(project, name)[1]["seconds"]
 
 
-def result_of(place: Place, trial: str) -> tuple[Path, dict[str, Any]]:
-    file = place.study / trial / "result.json"
+def result_of(project: Place, trial: str) -> tuple[Path, dict[str, Any]]:
+    file = project.study / trial / "result.json"
     return file, json.loads(file.read_text())
 
 
@@ -125,20 +126,22 @@ def test_a_dropped_trial_leaves_mlflow_with_all_that_followed_from_it_and_comes_
     swept: Place,
 ) -> None:
     assert_shows_the_table(swept)
-    before = runs_of(swept)
+    old_runs = runs_of(swept)
     record = (swept.study / "study.json").read_text()
     swept.must("drop", "base-s3", STUDY, "--yes")
     assert "up to date" not in swept.must("status", STUDY)
     swept.must("sync", STUDY)
     assert_shows_the_table(swept)
-    after = runs_of(swept)
+    new_runs = runs_of(swept)
     assert (
-        after["size_2-s1"].data.metrics["delta/score"]
-        != before["size_2-s1"].data.metrics["delta/score"]
+        new_runs["size_2-s1"].data.metrics["delta/score"]
+        != old_runs["size_2-s1"].data.metrics["delta/score"]
     )
-    assert after["size_2-s1"].data.tags["row.score"] != before["size_2-s1"].data.tags["row.score"]
-    left = opened(swept)[0].get_run(before["base-s3"].info.run_id)
-    assert (left.info.lifecycle_stage, left.data.tags["sweep.left_out"]) == (
+    assert (
+        new_runs["size_2-s1"].data.tags["row.score"] != old_runs["size_2-s1"].data.tags["row.score"]
+    )
+    dropped_run = opened(swept)[0].get_run(old_runs["base-s3"].info.run_id)
+    assert (dropped_run.info.lifecycle_stage, dropped_run.data.tags["sweep.left_out"]) == (
         "deleted",
         "dropped from the study",
     )
@@ -151,7 +154,7 @@ def test_a_dropped_trial_leaves_mlflow_with_all_that_followed_from_it_and_comes_
     assert_shows_the_table(swept)
     restored = runs_of(swept)
     assert {name: run.info.run_id for name, run in restored.items()} == {
-        name: run.info.run_id for name, run in before.items()
+        name: run.info.run_id for name, run in old_runs.items()
     }
     assert "sweep.left_out" not in restored["base-s3"].data.tags
 
@@ -167,13 +170,13 @@ def test_a_run_that_is_not_tracked_is_sent_by_sync(place: Place) -> None:
 
 def test_a_row_that_is_trained_anew_has_its_new_curve_alone(trained: Place) -> None:
     trained.train("size_2", "--add")
-    before = runs_of(trained)["size_2-s1"].info.run_id
+    old_run_id = runs_of(trained)["size_2-s1"].info.run_id
     trained.must("drop", "size_2", STUDY, "--yes")
     trained.write({"parts/one.py": TEN})
     trained.train("size_2", "--add", "--changed-code")
     assert_shows_the_table(trained)
     run = runs_of(trained)["size_2-s1"]
-    assert run.info.run_id != before
+    assert run.info.run_id != old_run_id
     assert run.data.metrics["final/score"] == 80.0
     trained.write({"parts/one.py": ONE})
     (trained.study / "mlflow-ledger.json").unlink()

@@ -15,26 +15,26 @@ pytestmark = pytest.mark.usefixtures("tracked")
 ROWS = "conf/task/toy/row"
 
 
-def rows_in_table(place: Place) -> dict[str, float | None]:
-    lines: list[dict[str, Any]] = json.loads(place.must("table", STUDY, "--format", "json"))
+def rows_in_table(project: Place) -> dict[str, float | None]:
+    lines: list[dict[str, Any]] = json.loads(project.must("table", STUDY, "--format", "json"))
     return {line["row"]: line["score"] for line in lines}
 
 
 def tags(database: Path, name: str) -> set[str]:
     """The values of this tag in all runs of trials."""
-    wanted = """
+    query = """
         SELECT tags.value FROM tags JOIN tags AS kinds USING (run_uuid)
         WHERE tags.key = ? AND kinds.key = 'kind' AND kinds.value = 'trial'
     """
     with closing(sqlite3.connect(database)) as opened:
-        return {value for (value,) in opened.execute(wanted, (name,))}
+        return {value for (value,) in opened.execute(query, (name,))}
 
 
 def test_restoring_a_row_keeps_what_was_added_meanwhile(trained: Place) -> None:
     trained.train("size_2", "--add")
-    dropped = trained.must("drop", "size_2", STUDY, "--yes")
+    output = trained.must("drop", "size_2", STUDY, "--yes")
     trained.train("size_3", "--add")
-    (line,) = [line for line in dropped.splitlines() if line.startswith("To restore: ")]
+    (line,) = [line for line in output.splitlines() if line.startswith("To restore: ")]
     _, *words = shlex.split(line.removeprefix("To restore: "))
     trained.must(*words)
     assert rows_in_table(trained) == {"base": 4.0, "size_2": 8.0, "size_3": 12.0}
@@ -45,21 +45,21 @@ def test_restoring_a_row_keeps_what_was_added_meanwhile(trained: Place) -> None:
 def test_a_renamed_row_keeps_its_scores_and_its_runs(trained: Place) -> None:
     trained.train("size_2", "--add")
     database = trained.folder / "runs" / "mlflow.db"
-    before = scores_of(database)
+    old_scores = scores_of(database)
     (trained.folder / ROWS / "size_2.yaml").rename(trained.folder / ROWS / "double.yaml")
     for words in (
         ("plan", STUDY),
         ("plan", STUDY, "sweep.rows=[base,double]"),
         ("train", STUDY, "row=double"),
     ):
-        said = " ".join(trained.must(*words).split())
-        assert "double is the row size_2 of toy" in said
-        assert "rename toy size_2 double" in said
+        output = " ".join(trained.must(*words).split())
+        assert "double is the row size_2 of toy" in output
+        assert "rename toy size_2 double" in output
     assert not (trained.study / "double-s1").exists()
     trained.must("rename", "toy", "size_2", "double")
     assert rows_in_table(trained) == {"base": 4.0, "double": 8.0}
     assert "double is the row" not in trained.must("plan", STUDY)
-    assert scores_of(database) == before
+    assert scores_of(database) == old_scores
     assert tags(database, "row") == {"base", "double"}
     trained.must("rename", "toy", "mine")
     assert "mine" in trained.must("studies")
@@ -68,7 +68,7 @@ def test_a_renamed_row_keeps_its_scores_and_its_runs(trained: Place) -> None:
 
 def test_names_that_are_taken_are_refused_and_nothing_moves(trained: Place) -> None:
     trained.train("size_2", "--add")
-    before = sorted(path.name for path in trained.study.iterdir())
+    old_names = sorted(path.name for path in trained.study.iterdir())
     assert "NEW is base, which is a row of toy" in trained.refused(
         "rename", "toy", "size_2", "base"
     )
@@ -80,7 +80,7 @@ def test_names_that_are_taken_are_refused_and_nothing_moves(trained: Place) -> N
     )
     assert 'NEW is "a/b"' in trained.refused("rename", "toy", "size_2", "a/b")
     assert "NEW is toy" in trained.refused("rename", "toy", "toy")
-    assert sorted(path.name for path in trained.study.iterdir()) == before
+    assert sorted(path.name for path in trained.study.iterdir()) == old_names
 
 
 def test_a_killed_rename_holds_the_study_until_it_is_repeated(trained: Place) -> None:

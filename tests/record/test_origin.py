@@ -10,7 +10,8 @@ from typing import Any
 
 from place import STUDY, TOY, Place
 
-SECRET, OF_ENVIRONMENT = "hunter2-pa55word", "en-vir0nment-t0ken"
+SECRET = "hunter2-pa55word"
+OF_ENVIRONMENT = "en-vir0nment-t0ken"
 
 
 def edited(file: Path, change: Callable[[dict[str, Any]], None]) -> None:
@@ -51,7 +52,10 @@ def test_no_further_attempt_or_scoring_hides_machine_and_packages_of_the_one_bef
     place.train("base", "train.cut=0.6")
     content = json.loads(file.read_text())
     assert content["cpu"]["model"] == "Intel of another time"
-    assert [each["versions"]["numpy"] == "1.0" for each in content["scorings"]] == [True, False]
+    assert [scoring["versions"]["numpy"] == "1.0" for scoring in content["scorings"]] == [
+        True,
+        False,
+    ]
     place.train("size_2", "--add")
     table = place.table()
     assert all(words in table for words in ("Intel of another time", "numpy"))

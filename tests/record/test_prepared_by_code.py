@@ -29,8 +29,8 @@ def prepared(place: Place) -> Place:
     return place
 
 
-def score_of(place: Place, name: str) -> float | None:
-    return Place.score(Renamed(place.folder, name), "base-s1")
+def score_of(project: Place, name: str) -> float | None:
+    return Place.score(Renamed(project.folder, name), "base-s1")
 
 
 class Renamed(Place):
@@ -48,8 +48,8 @@ class Renamed(Place):
 def test_an_edited_prepare_makes_its_own_data_for_another_study(prepared: Place) -> None:
     """And the study that was trained on the old one keeps that."""
     prepared.write({"toy.py": EDITED})
-    said = prepared.must("train", "task=toy", "sweep.name=second")
-    assert AGAIN in said
+    output = prepared.must("train", "task=toy", "sweep.name=second")
+    assert AGAIN in output
     assert score_of(prepared, "second") == 40.0
     prepared.write({"toy.py": PREPARING})
     assert AGAIN not in prepared.train("size_2", "--add")
@@ -67,10 +67,10 @@ def test_with_changed_code_the_rest_trains_on_the_data_of_the_new_code(prepared:
 def test_two_projects_with_one_folder_of_data_have_their_own(
     prepared: Place, another: Callable[[str], Place]
 ) -> None:
-    other = another("other")
-    other.write({"toy.py": EDITED})
-    other.train("base", f"paths.data={prepared.folder / 'data'}")
-    assert other.score("base-s1") == 40.0
+    second_project = another("other")
+    second_project.write({"toy.py": EDITED})
+    second_project.train("base", f"paths.data={prepared.folder / 'data'}")
+    assert second_project.score("base-s1") == 40.0
     (prepared.folder / "parts" / "one.py").write_text(ONE)
     prepared.train("size_2", "--add")
     assert prepared.score("size_2-s1") == 8.0

@@ -10,7 +10,7 @@ NAME = re.compile(r"\btest_\w+")
 def test_promises_and_tests_are_the_same() -> None:
     promised = set(NAME.findall((TESTS.parent / "docs" / "trust.md").read_text("utf-8")))
     defined = re.compile(r"^def (test_\w+)", re.MULTILINE)
-    here = {
+    names = {
         name
         for path in TESTS.glob("record/test_*.py")
         for name in defined.findall(path.read_text("utf-8"))
@@ -21,4 +21,4 @@ def test_promises_and_tests_are_the_same() -> None:
         for name in defined.findall(path.read_text("utf-8"))
     }
     assert promised - everywhere == set()
-    assert here - promised == {test_promises_and_tests_are_the_same.__name__}
+    assert names - promised == {test_promises_and_tests_are_the_same.__name__}

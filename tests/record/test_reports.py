@@ -19,18 +19,18 @@ TWICE = """\
 """
 
 
-def metrics_of(place: Place) -> dict[int, dict[str, float]]:
+def metrics_of(project: Place) -> dict[int, dict[str, float]]:
     """By step, without the load of the machine."""
-    lines = (place.study / "base-s1" / "journal.jsonl").read_text().splitlines()
+    lines = (project.study / "base-s1" / "journal.jsonl").read_text().splitlines()
     journal = [json.loads(line) for line in lines]
     steps = [line["step"] for line in journal]
     assert steps == sorted(set(steps)), "one line for each step"
-    return {
-        line["step"]: {
-            name: of for name, of in line["metrics"].items() if not name.startswith("system/")
+    metrics = {}
+    for line in journal:
+        metrics[line["step"]] = {
+            name: value for name, value in line["metrics"].items() if not name.startswith("system/")
         }
-        for line in journal
-    }
+    return metrics
 
 
 @pytest.mark.usefixtures("tracked")
@@ -48,13 +48,14 @@ def test_training_and_evaluation_of_one_step_may_be_reported_apart(place: Place)
     log = (place.study / "base-s1" / "log.txt").read_text()
     assert log.count("step 1 was reported more than once") == 1
     assert log.count("was reported more than once") == 2, "once by each attempt"
-    wanted = "SELECT step, value FROM metrics WHERE key = ? ORDER BY step"
+    query = "SELECT step, value FROM metrics WHERE key = ? ORDER BY step"
     with closing(sqlite3.connect(place.folder / "runs" / "mlflow.db")) as store:
-        found = {
-            name: store.execute(wanted, (name,)).fetchall()
+        histories = {
+            name: store.execute(query, (name,)).fetchall()
             for name in ("train/loss", "eval/loss", "rate")
         }
-    assert found == {name: [(step, of[name]) for step, of in expected.items()] for name in found}
+    for name, history in histories.items():
+        assert history == [(step, metrics[name]) for step, metrics in expected.items()]
 
 
 APART = """\
@@ -73,9 +74,9 @@ EVALUATES = f"""\
 {AT_LAST}"""
 
 
-def points_of(place: Place, name: str) -> list[tuple[int, float]]:
+def points_of(project: Place, name: str) -> list[tuple[int, float]]:
     """Of all runs, also those that were left out."""
-    with closing(sqlite3.connect(place.folder / "runs" / "mlflow.db")) as store:
+    with closing(sqlite3.connect(project.folder / "runs" / "mlflow.db")) as store:
         return store.execute(
             "SELECT step, value FROM metrics WHERE key = ? ORDER BY step", (name,)
         ).fetchall()
@@ -112,24 +113,27 @@ def test_the_last_line_is_replaced_without_reading_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A reader at any moment finds whole lines, and perhaps a torn last one."""
-    path, sizes, seen = tmp_path / "journal.jsonl", list[int](), list[list[dict[str, int]]]()
+    path = tmp_path / "journal.jsonl"
+    sizes = list[int]()
+    snapshots = list[list[dict[str, int]]]()
     path.write_text("".join(f'{{"step": {step}}}\n' for step in range(100_000)))
-    read, write = os.pread, os.write
+    read = os.pread
+    write = os.write
 
-    def sized(descriptor: int, size: int, place: int) -> bytes:
+    def sized(descriptor: int, size: int, offset: int) -> bytes:
         sizes.append(size)
-        return read(descriptor, size, place)
+        return read(descriptor, size, offset)
 
     def watched(descriptor: int, data: bytes) -> int:
         half = write(descriptor, data[:5])
-        seen.append(list(Lines(path)))
+        snapshots.append(list(Lines(path)))
         return half + write(descriptor, data[5:])
 
     monkeypatch.setattr(os, "pread", sized)
     monkeypatch.setattr(os, "write", watched)
     replace_last_line(path, json.dumps({"step": 99_999, "more": 1}))
     assert sum(sizes) < 20_000
-    assert [lines[-1] for lines in seen] == [{"step": 99_998}]
+    assert [lines[-1] for lines in snapshots] == [{"step": 99_998}]
     monkeypatch.undo()
     lines = list(Lines(path))
     assert (len(lines), lines[-1]) == (100_000, {"step": 99_999, "more": 1})
@@ -138,7 +142,8 @@ def test_the_last_line_is_replaced_without_reading_the_others(
 def test_the_old_last_line_stays_where_the_new_one_does_not_fit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, write = tmp_path / "journal.jsonl", os.write
+    path = tmp_path / "journal.jsonl"
+    write = os.write
     path.write_text('{"step": 1}\n{"step": 2}\n')
     # a full disk
     monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:12]))

@@ -14,18 +14,18 @@ BASE = (
 )
 
 
-def write_toy(place: Place, note: str = "none", work: str = "") -> None:
+def write_toy(project: Place, note: str = "none", work: str = "") -> None:
     """The toy with a list and a text among its keys, and further lines at the start of its work."""
     source = TOY.replace("    size: Annotated[int, Range(1)]\n", KEYS)
     source = source.replace(
         "    from parts.one import one\n\n    if", f"    from parts.one import one\n{work}\n    if"
     )
-    place.write({"toy.py": source, "conf/task/toy/base.yaml": BASE.format(note=note)})
+    project.write({"toy.py": source, "conf/task/toy/base.yaml": BASE.format(note=note)})
 
 
-def planned(place: Place, *words: str) -> list[dict[str, str]]:
+def planned(project: Place, *words: str) -> list[dict[str, str]]:
     """The trials of a plan; for each: its row, key and change."""
-    trials: list[dict[str, str]] = json.loads(place.must("plan", "task=toy", *words, "--json"))
+    trials: list[dict[str, str]] = json.loads(project.must("plan", "task=toy", *words, "--json"))
     return trials
 
 
@@ -43,8 +43,8 @@ def test_each_value_of_a_list_is_a_row_with_a_name_and_a_key_of_its_own(
     write_toy(place)
     trials = planned(place, words)
     assert len(trials) == 6
-    for what in ("row", "key", "change"):
-        assert len({trial[what] for trial in trials}) == 6, what
+    for field in ("row", "key", "change"):
+        assert len({trial[field] for trial in trials}) == 6, field
 
 
 def test_two_values_that_no_name_can_tell_apart_are_refused_by_the_name(place: Place) -> None:
@@ -52,8 +52,10 @@ def test_two_values_that_no_name_can_tell_apart_are_refused_by_the_name(place: P
     place.write(
         {"conf/task/toy/row/size_7.yaml": HEAD % ("other", 7) + "train: {cut: 0.9, steps: 5}\n"}
     )
-    said = place.refused("plan", "task=toy", "row=base,size_7", "model.size=7,8", "model.note=a,b")
-    assert "makes two rows with the name size_7-note_a" in said
+    refusal = place.refused(
+        "plan", "task=toy", "row=base,size_7", "model.size=7,8", "model.note=a,b"
+    )
+    assert "makes two rows with the name size_7-note_a" in refusal
 
 
 @pytest.mark.parametrize("note", ["${now:%S%f}", "a ${now:%H}", "${oc.decode:${now:%f}}"])
@@ -62,16 +64,17 @@ def test_a_value_that_changes_from_call_to_call_is_refused_with_its_line(
 ) -> None:
     """Also where another key refers to it. A key that only observes may change."""
     write_toy(place, f"'{note}'")
-    said = place.refused("plan", "task=toy")
+    refusal = place.refused("plan", "task=toy")
     assert (
-        f"model.note (conf/task/toy/base.yaml:4) is {note}, which changes from call to call" in said
+        f"model.note (conf/task/toy/base.yaml:4) is {note}, which changes from call to call"
+        in refusal
     )
     write_toy(place)
-    said = place.refused(
+    refusal = place.refused(
         "plan", "task=toy", "train.api_key=x${now:%f}", "model.note=${train.api_key}"
     )
-    assert said.count("which changes from call to call") == 1
-    assert "model.note (command line)" in said
+    assert refusal.count("which changes from call to call") == 1
+    assert "model.note (command line)" in refusal
 
 
 PARSES = """
@@ -89,8 +92,8 @@ PARSES = """
 def test_the_work_sees_no_arguments_and_its_exit_is_its_error(place: Place) -> None:
     """In a sweep and in `train`. An exit is not tried again: it would come again."""
     write_toy(place, work=PARSES)
-    done = place.type("sweep", "task=toy", "sweep.name=toy", "sweep.rows=[base,size_2]")
-    assert done.returncode == 1, done.stdout + done.stderr
+    process = place.type("sweep", "task=toy", "sweep.name=toy", "sweep.rows=[base,size_2]")
+    assert process.returncode == 1, process.stdout + process.stderr
     assert place.score("base-s1") == 4.0
     attempts = [
         json.loads(line)
@@ -137,5 +140,5 @@ def test_scores_of_settings_that_differ_replace_no_file(place: Place) -> None:
     place.train("base")
     for cut in ("0.12345678", "0.12345679", "0.7"):
         place.must("again", "toy/base-s1", "task=toy", f"train.cut={cut}")
-    kept = sorted(path.name for path in place.study.glob("base-s1/statistics/*.jsonl"))
-    assert kept == ["test@cut0.12345678.jsonl", "test@cut0.12345679.jsonl", "test@cut0.7.jsonl"]
+    names = sorted(path.name for path in place.study.glob("base-s1/statistics/*.jsonl"))
+    assert names == ["test@cut0.12345678.jsonl", "test@cut0.12345679.jsonl", "test@cut0.7.jsonl"]

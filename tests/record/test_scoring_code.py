@@ -21,12 +21,12 @@ def edited(trained: Place) -> Place:
     return trained
 
 
-def evaluated(place: Place, *words: str) -> tuple[dict[str, Any], str]:
+def evaluated(project: Place, *words: str) -> tuple[dict[str, Any], str]:
     """The one line of `allelse evaluate`, and what it says beside."""
-    done = place.type("evaluate", *BASE, *words, "--json")
-    assert done.returncode == 0, done.stderr
-    (line,) = json.loads(done.stdout)
-    return line, " ".join(done.stderr.split())
+    process = project.type("evaluate", *BASE, *words, "--json")
+    assert process.returncode == 0, process.stderr
+    (line,) = json.loads(process.stdout)
+    return line, " ".join(process.stderr.split())
 
 
 def test_evaluate_scores_with_the_code_of_the_trial(edited: Place) -> None:
@@ -44,16 +44,16 @@ def test_evaluate_scores_with_the_code_of_the_trial(edited: Place) -> None:
 
 def test_evaluate_lists_no_score_of_other_code_without_a_word(edited: Place) -> None:
     edited.must("again", *BASE, OTHER_CUT)
-    kept = edited.study / "base-s1/statistics/test@cut0.7.jsonl"
-    assert json.loads(kept.read_text())["scores"]["score"] == 10.0, (
+    statistics_file = edited.study / "base-s1/statistics/test@cut0.7.jsonl"
+    assert json.loads(statistics_file.read_text())["scores"]["score"] == 10.0, (
         "a verb of the task runs the code of now"
     )
     line, _ = evaluated(edited, OTHER_CUT)
     assert (line["score"], line["now"]) == (4.0, True)
     edited.must("again", *BASE)
-    line, said = evaluated(edited)
+    line, output = evaluated(edited)
     assert (line["score"], line["now"]) == (10.0, False)
-    assert "toy/base-s1: its scores on test are not from the code that trained it" in said
+    assert "toy/base-s1: its scores on test are not from the code that trained it" in output
 
 
 def test_a_key_that_the_code_of_the_trial_lacks_is_refused(edited: Place) -> None:

@@ -17,16 +17,16 @@ from place import TEN, TOY, Place, scores_of
 SECOND = ("task=toy", "sweep.name=second", "sweep.rows=[base]")
 
 
-def second(place: Place) -> Path:
+def second(project: Place) -> Path:
     """The folder of the study that takes."""
-    return place.folder / "runs" / "second"
+    return project.folder / "runs" / "second"
 
 
-def planned(place: Place, *words: str) -> dict[str, Any]:
+def planned(project: Place, *words: str) -> dict[str, Any]:
     """Base as the plan of the second study has it."""
-    trials = json.loads(place.must("plan", *SECOND, *words, "--json"))
-    found: dict[str, Any] = {trial["row"]: trial for trial in trials}["base"]
-    return found
+    trials = json.loads(project.must("plan", *SECOND, *words, "--json"))
+    base: dict[str, Any] = {trial["row"]: trial for trial in trials}["base"]
+    return base
 
 
 def files_below(folder: Path) -> dict[str, bytes]:
@@ -42,87 +42,90 @@ def weights_in(study: Path) -> dict[str, bytes]:
 
 def source_tags(database: Path) -> list[tuple[str, str]]:
     """By experiment, the trial that a run of MLflow names as its source."""
-    wanted = """
+    query = """
         SELECT experiments.name, tags.value FROM runs JOIN experiments USING (experiment_id)
         JOIN tags USING (run_uuid) WHERE tags.key = 'sweep.taken_from'
     """
     with closing(sqlite3.connect(database)) as opened:
-        return list(opened.execute(wanted))
+        return list(opened.execute(query))
 
 
 @pytest.mark.usefixtures("tracked")
 def test_a_second_study_trains_nothing_and_outlives_the_first(trained: Place) -> None:
-    place = trained
-    (place.folder / "fails").write_text("it was trained")
-    assert planned(place)["taken_from"] == "toy/base-s1"
-    said = place.must("sweep", *SECOND)
-    assert "Taken from toy, not trained: base-s1" in said
-    before = place.must("table", "sweep.name=second", "--format", "csv")
-    weights = weights_in(second(place))
+    project = trained
+    (project.folder / "fails").write_text("it was trained")
+    assert planned(project)["taken_from"] == "toy/base-s1"
+    output = project.must("sweep", *SECOND)
+    assert "Taken from toy, not trained: base-s1" in output
+    old_table = project.must("table", "sweep.name=second", "--format", "csv")
+    weights = weights_in(second(project))
     assert weights
-    assert weights == weights_in(place.study)
-    database = place.folder / "runs" / "mlflow.db"
+    assert weights == weights_in(project.study)
+    database = project.folder / "runs" / "mlflow.db"
     assert source_tags(database) == [("second", "toy/base-s1")]
     assert [score for _, score in scores_of(database)["second"]] == [4.0]
 
-    place.must("rm", "toy", "--yes")
-    shutil.rmtree(place.folder / "runs" / ".trash")
-    assert place.must("table", "sweep.name=second", "--format", "csv") == before
-    assert weights_in(second(place)) == weights
-    place.must("sync", "sweep.name=second")
+    project.must("rm", "toy", "--yes")
+    shutil.rmtree(project.folder / "runs" / ".trash")
+    assert project.must("table", "sweep.name=second", "--format", "csv") == old_table
+    assert weights_in(second(project)) == weights
+    project.must("sync", "sweep.name=second")
     assert [score for _, score in scores_of(database)["second"]] == [4.0]
-    (place.folder / "fails").unlink()
-    (second(place) / "base-s1" / "result.json").unlink()
-    place.must("train", "task=toy", "sweep.name=second", "row=base")
-    assert "resumed at step 4" in (second(place) / "base-s1" / "log.txt").read_text()
+    (project.folder / "fails").unlink()
+    (second(project) / "base-s1" / "result.json").unlink()
+    project.must("train", "task=toy", "sweep.name=second", "row=base")
+    assert "resumed at step 4" in (second(project) / "base-s1" / "log.txt").read_text()
 
 
 def test_what_is_taken_names_its_source_and_keeps_the_record_of_its_training(
     trained: Place,
 ) -> None:
-    place = trained
-    place.must("sweep", *SECOND)
-    own, there = (
+    project = trained
+    project.must("sweep", *SECOND)
+    source_result, taken_result = (
         json.loads((folder / "base-s1" / "provenance.json").read_text())
-        for folder in (place.study, second(place))
+        for folder in (project.study, second(project))
     )
-    assert there["attempts"] == own["attempts"]
-    assert (there["taken_from"]["study"], there["taken_from"]["trial"]) == ("toy", "base-s1")
-    lines = (second(place) / "base-s1" / "attempts.jsonl").read_text().splitlines()
-    assert lines[:-1] == (place.study / "base-s1" / "attempts.jsonl").read_text().splitlines()
-    assert json.loads(lines[-1])["taken_from"] == there["taken_from"]
-    table = " ".join(place.must("table", "sweep.name=second").split())
+    assert taken_result["attempts"] == source_result["attempts"]
+    assert (taken_result["taken_from"]["study"], taken_result["taken_from"]["trial"]) == (
+        "toy",
+        "base-s1",
+    )
+    lines = (second(project) / "base-s1" / "attempts.jsonl").read_text().splitlines()
+    assert lines[:-1] == (project.study / "base-s1" / "attempts.jsonl").read_text().splitlines()
+    assert json.loads(lines[-1])["taken_from"] == taken_result["taken_from"]
+    table = " ".join(project.must("table", "sweep.name=second").split())
     assert "Trained in another study, with the costs shown: base (seed 1 of toy)" in table
-    assert "taken from toy" in place.must("status", "sweep.name=second")
+    assert "taken from toy" in project.must("status", "sweep.name=second")
 
 
-def cut_result(place: Place) -> None:
-    path = place.study / "base-s1" / "journal.jsonl"
+def cut_result(project: Place) -> None:
+    path = project.study / "base-s1" / "journal.jsonl"
     path.write_text(path.read_text().replace("metrics", "metric", 1))
 
 
-def lose_weights(place: Place) -> None:
-    shutil.rmtree(place.study / "base-s1" / "checkpoints")
+def lose_weights(project: Place) -> None:
+    shutil.rmtree(project.study / "base-s1" / "checkpoints")
 
 
-def damage_weights(place: Place) -> None:
-    (manifest,) = place.study.glob("base-s1/checkpoints/*/a1/step-4/manifest.json")
+def damage_weights(project: Place) -> None:
+    (manifest,) = project.study.glob("base-s1/checkpoints/*/a1/step-4/manifest.json")
     manifest.write_text(manifest.read_text().replace("4.0", "5.0"))
 
 
-def begin_to_score_again(place: Place) -> None:
+def begin_to_score_again(project: Place) -> None:
     """A scoring that was interrupted has left statistics of other settings."""
-    result = json.loads((place.study / "base-s1" / "result.json").read_text())
+    result = json.loads((project.study / "base-s1" / "result.json").read_text())
     head = {name: result[name] for name in ("key", "step", "attempt")}
     head |= {"scores": result["scores"]["test"] | {"decode": {"train.cut": 0.9}}}
-    place.write({"runs/toy/base-s1/statistics/test.jsonl": json.dumps(head) + "\n"})
+    project.write({"runs/toy/base-s1/statistics/test.jsonl": json.dumps(head) + "\n"})
 
 
-def edit_code(place: Place) -> None:
-    place.write({"parts/one.py": TEN})
+def edit_code(project: Place) -> None:
+    project.write({"parts/one.py": TEN})
 
 
-def leave_alone(place: Place) -> None:
+def leave_alone(project: Place) -> None:
     pass
 
 
@@ -143,8 +146,8 @@ def test_what_is_not_taken_is_trained_and_the_plan_says_why(
 ) -> None:
     assert planned(trained)["taken_from"] == "toy/base-s1"
     change(trained)
-    found = planned(trained, *words)
-    assert (found["taken_from"], found["state"]) == (None, "missing")
+    trial = planned(trained, *words)
+    assert (trial["taken_from"], trial["state"]) == (None, "missing")
     plan = " ".join(trained.must("plan", *SECOND, *words).split())
     assert (f"Not taken from toy: base-s1 ({reason}" in plan) is bool(reason)
 
@@ -172,10 +175,10 @@ def test_weights_whose_bytes_have_changed_are_not_taken(place: Place) -> None:
     ]
     part.write_bytes(part.read_bytes()[:-1] + b"!")
     (place.folder / "fails").write_text("it was trained")
-    done = place.type("sweep", *SECOND)
-    said = " ".join((done.stdout + done.stderr).split())
-    assert "base-s1 is trained: the checkpoints of toy/base-s1 are damaged" in said
-    assert "it was trained" in said
+    process = place.type("sweep", *SECOND)
+    output = " ".join((process.stdout + process.stderr).split())
+    assert "base-s1 is trained: the checkpoints of toy/base-s1 are damaged" in output
+    assert "it was trained" in output
 
 
 def test_a_trial_that_diverged_is_taken_as_such(place: Place) -> None:
@@ -191,18 +194,19 @@ def test_a_trial_that_diverged_is_taken_as_such(place: Place) -> None:
 
 @pytest.mark.usefixtures("joining")
 def test_weights_are_taken_and_scored_with_the_settings_of_the_second_study(trained: Place) -> None:
-    place = trained
-    said = place.must("sweep", *SECOND, "train.cut=0.7")
-    assert "Taken from toy" in said
-    result = json.loads((second(place) / "base-s1" / "result.json").read_text())
+    project = trained
+    output = project.must("sweep", *SECOND, "train.cut=0.7")
+    assert "Taken from toy" in output
+    result = json.loads((second(project) / "base-s1" / "result.json").read_text())
     assert result["scores"]["test"]["decode"] == {"train.cut": 0.7}
     assert (result["attempt"], result["step"]) == (2, 4)
-    own, there = (
-        files_below(folder / "base-s1")["journal.jsonl"] for folder in (place.study, second(place))
+    source_journal, taken_journal = (
+        files_below(folder / "base-s1")["journal.jsonl"]
+        for folder in (project.study, second(project))
     )
-    assert there == own
-    before = json.loads((place.study / "base-s1" / "result.json").read_text())
-    assert before["scores"]["test"]["decode"] == {"train.cut": 0.5}
+    assert taken_journal == source_journal
+    source_result = json.loads((project.study / "base-s1" / "result.json").read_text())
+    assert source_result["scores"]["test"]["decode"] == {"train.cut": 0.5}
 
 
 def test_checkpoints_elsewhere_are_taken_to_a_place_of_the_second_study(
@@ -241,23 +245,23 @@ main()
 def test_a_sweep_that_is_killed_while_it_takes_leaves_both_studies_whole(
     trained: Place, module: str, function: str
 ) -> None:
-    place = trained
-    before = files_below(place.study / "base-s1")
-    environment = os.environ | {"TOY_FOLDER": str(place.folder)}
+    project = trained
+    old_files = files_below(project.study / "base-s1")
+    environment = os.environ | {"TOY_FOLDER": str(project.folder)}
     program = DYING.format(module=module, function=function)
     killed = subprocess.run(
         [sys.executable, "-c", program, "sweep", *SECOND],
-        cwd=place.folder,
+        cwd=project.folder,
         env=environment,
         check=False,
         timeout=300,
     )
     assert killed.returncode == -signal.SIGKILL
-    assert files_below(place.study / "base-s1") == before
-    assert not (second(place) / "base-s1").exists()
-    assert "0 of 1 finished" in place.must("status", "sweep.name=second")
-    place.must("sweep", *SECOND)
-    assert files_below(place.study / "base-s1") == before
-    assert weights_in(second(place)) == weights_in(place.study)
-    assert not [*second(place).glob(".taking*")]
-    assert (place.study / "study.json").exists()
+    assert files_below(project.study / "base-s1") == old_files
+    assert not (second(project) / "base-s1").exists()
+    assert "0 of 1 finished" in project.must("status", "sweep.name=second")
+    project.must("sweep", *SECOND)
+    assert files_below(project.study / "base-s1") == old_files
+    assert weights_in(second(project)) == weights_in(project.study)
+    assert not [*second(project).glob(".taking*")]
+    assert (project.study / "study.json").exists()

@@ -19,41 +19,41 @@ DEVIATES = "Deviates from its lock of"
 SECOND_METRIC = 'metrics = (Metric("score", set="test"), Metric("half", set="test", tabled=False))'
 
 
-def lock_of(place: Place) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads((place.study / "lock.json").read_text("utf-8"))
+def lock_of(project: Place) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((project.study / "lock.json").read_text("utf-8"))
     return content
 
 
-def line(place: Place, *words: str) -> str:
+def line(project: Place, *words: str) -> str:
     """Everything that the table says, on one line."""
-    return " ".join(place.must("table", STUDY, *words, "--format", "md").split())
+    return " ".join(project.must("table", STUDY, *words, "--format", "md").split())
 
 
-def outputs(place: Place) -> dict[str, str]:
+def outputs(project: Place) -> dict[str, str]:
     """The text of every output that speaks of the study, on one line each."""
-    place.must("report", STUDY)
+    project.must("report", STUDY)
     texts = {
-        "table": place.must("table", STUDY),
-        **{form: place.must("table", STUDY, "--format", form) for form in ("md", "tex", "html")},
-        "short": place.must("table", STUDY, "--short"),
-        "compare": place.must("compare", "base", "size_2", STUDY),
-        "compare --json": place.must("compare", "base", "size_2", STUDY, "--json"),
-        "report": (place.study / "report.html").read_text("utf-8"),
-        "status": place.must("status", STUDY),
+        "table": project.must("table", STUDY),
+        **{form: project.must("table", STUDY, "--format", form) for form in ("md", "tex", "html")},
+        "short": project.must("table", STUDY, "--short"),
+        "compare": project.must("compare", "base", "size_2", STUDY),
+        "compare --json": project.must("compare", "base", "size_2", STUDY, "--json"),
+        "report": (project.study / "report.html").read_text("utf-8"),
+        "status": project.must("status", STUDY),
     }
     return {name: " ".join(text.replace("\\_", "_").split()) for name, text in texts.items()}
 
 
 @pytest.fixture(scope="module")
 def _complete(tmp_path_factory: pytest.TempPathFactory, database: Path) -> Path:
-    place = Place(tmp_path_factory.mktemp("locked") / "here", database)
+    project = Place(tmp_path_factory.mktemp("locked") / "here", database)
     half = TOY.replace('metrics = (Metric("score", set="test"),)', SECOND_METRIC)
-    place.write({"toy.py": half.replace('{"score": done}', '{"score": done, "half": done / 2}')})
-    place.must("plan", *WORDS, "--lock")
+    project.write({"toy.py": half.replace('{"score": done}', '{"score": done, "half": done / 2}')})
+    project.must("plan", *WORDS, "--lock")
     for row in ("base", "size_2"):
         for seed in (1, 2):
-            place.train(row, f"sweep.seeds=[{seed}]", "--add")
-    return place.folder
+            project.train(row, f"sweep.seeds=[{seed}]", "--add")
+    return project.folder
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def complete(tmp_path: Path, _complete: Path) -> Place:
 
 
 def test_a_lock_holds_rows_seeds_metrics_and_tests_with_their_digest(place: Place) -> None:
-    said = place.must(
+    output = place.must(
         "plan", *WORDS, "sweep.base_seeds=[1,2,3]", "sweep.margin={score: 0.5}", "--lock"
     )
     lock = lock_of(place)
@@ -89,7 +89,7 @@ def test_a_lock_holds_rows_seeds_metrics_and_tests_with_their_digest(place: Plac
     digest = lock.pop("digest")
     text = json.dumps(lock, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     assert digest == hashlib.sha256(text.encode()).hexdigest()
-    assert digest in said
+    assert digest in output
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", lock["ts"])
     assert not (place.study / "study.json").exists(), "the plan starts nothing"
 
@@ -109,12 +109,12 @@ def test_other_metrics_and_sets_can_be_locked(place: Place) -> None:
 
 def test_a_second_lock_is_refused(place: Place) -> None:
     place.must("plan", *WORDS, "--lock")
-    before = (place.study / "lock.json").read_bytes()
+    old_lock = (place.study / "lock.json").read_bytes()
     refusal = place.refused("plan", *WORDS, "sweep.margin={score: 0.5}", "--lock")
     assert f"has its lock of {lock_of(place)['ts'][:10]}" in refusal
     assert f"digest {lock_of(place)['digest'][:12]}" in refusal
     assert "choose another sweep.name" in refusal
-    assert (place.study / "lock.json").read_bytes() == before
+    assert (place.study / "lock.json").read_bytes() == old_lock
 
 
 def test_a_lock_after_a_result_is_refused(complete: Place) -> None:
@@ -145,8 +145,8 @@ def test_every_output_of_a_study_that_follows_its_lock_says_so(complete: Place) 
     assert comparison == {"compare": [], "compare --json": []}, (
         "compare shows every metric, and one was not locked"
     )
-    one = complete.must("compare", "base", "size_2", STUDY, "--metric", "score")
-    assert FOLLOWS.findall(" ".join(one.split())) == [digest]
+    message = complete.must("compare", "base", "size_2", STUDY, "--metric", "score")
+    assert FOLLOWS.findall(" ".join(message.split())) == [digest]
 
 
 def test_until_all_locked_trials_are_there_no_test_should_be_published(place: Place) -> None:
@@ -161,32 +161,32 @@ def test_until_all_locked_trials_are_there_no_test_should_be_published(place: Pl
     assert FOLLOWS.search(line(place))
 
 
-def add_a_seed(place: Place) -> str:
-    return place.train("size_2", "sweep.seeds=[3]", "--add")
+def add_a_seed(project: Place) -> str:
+    return project.train("size_2", "sweep.seeds=[3]", "--add")
 
 
-def add_a_row(place: Place) -> str:
-    return place.train("size_3", "--add")
+def add_a_row(project: Place) -> str:
+    return project.train("size_3", "--add")
 
 
-def drop_a_row(place: Place) -> str:
-    return place.must("drop", "size_2", STUDY, "--yes")
+def drop_a_row(project: Place) -> str:
+    return project.must("drop", "size_2", STUDY, "--yes")
 
 
-def drop_a_seed(place: Place) -> str:
-    return place.must("drop", "size_2-s2", STUDY, "--yes")
+def drop_a_seed(project: Place) -> str:
+    return project.must("drop", "size_2-s2", STUDY, "--yes")
 
 
-def rename_a_row(place: Place) -> str:
-    return place.must("rename", "toy", "size_2", "double")
+def rename_a_row(project: Place) -> str:
+    return project.must("rename", "toy", "size_2", "double")
 
 
-def score_again(place: Place) -> str:
-    return place.must("sweep", STUDY, "train.cut=0.7")
+def score_again(project: Place) -> str:
+    return project.must("sweep", STUDY, "train.cut=0.7")
 
 
-def edit_the_lock(place: Place) -> str:
-    path = place.study / "lock.json"
+def edit_the_lock(project: Place) -> str:
+    path = project.study / "lock.json"
     path.write_text(path.read_text("utf-8").replace('"level": 0.05', '"level": 0.01'), "utf-8")
     return ""
 
@@ -208,10 +208,10 @@ def test_every_deviation_from_the_lock_is_listed(
     deviate: Callable[[Place], str], complete: Place
 ) -> None:
     deviate(complete)
-    found = line(complete)
-    assert DEVIATES in found
-    assert DEVIATIONS[deviate] in found
-    assert "Follows" not in found
+    table_line = line(complete)
+    assert DEVIATES in table_line
+    assert DEVIATIONS[deviate] in table_line
+    assert "Follows" not in table_line
 
 
 def test_every_output_lists_the_deviations(complete: Place) -> None:
@@ -249,8 +249,8 @@ def test_a_plan_or_a_sweep_that_would_deviate_says_so_before_it_starts(place: Pl
         "Tests changed: sweep.margin none, now"
     )
     assert expected in " ".join(place.must("plan", *words).split())
-    said = " ".join(place.must("sweep", *words).split())
-    assert 0 <= said.find(expected) < said.find("trials to run")
+    output = " ".join(place.must("sweep", *words).split())
+    assert 0 <= output.find(expected) < output.find("trials to run")
     assert expected in line(place)
 
 
@@ -289,10 +289,10 @@ def test_a_damaged_lock_is_named_and_left_alone(complete: Place) -> None:
 
 
 def test_a_copied_or_moved_study_keeps_its_lock(complete: Place) -> None:
-    place = Place(Path(shutil.move(complete.folder, complete.folder.with_name("there"))))
-    assert FOLLOWS.search(line(place))
-    place.must("rename", "toy", "renamed")
-    assert FOLLOWS.search(" ".join(place.must("status", "sweep.name=renamed").split()))
+    moved = Place(Path(shutil.move(complete.folder, complete.folder.with_name("there"))))
+    assert FOLLOWS.search(line(moved))
+    moved.must("rename", "toy", "renamed")
+    assert FOLLOWS.search(" ".join(moved.must("status", "sweep.name=renamed").split()))
 
 
 def test_a_study_without_a_lock_says_nothing_of_locks(complete: Place) -> None:

@@ -15,52 +15,54 @@ SAME = "def one():\n    value = 1.0\n    return value\n"
 VOUCH = ("sweep", STUDY, "--vouch")
 
 
-def left_behind(place: Place) -> list[str]:
-    return [path.name for path in (place.folder / "runs").iterdir() if "vouching" in path.name]
+def left_behind(project: Place) -> list[str]:
+    return [path.name for path in (project.folder / "runs").iterdir() if "vouching" in path.name]
 
 
-def vouched(place: Place) -> list[dict[str, object]]:
-    found: list[dict[str, object]] = json.loads((place.study / "study.json").read_text())["vouched"]
-    return found
+def vouched(project: Place) -> list[dict[str, object]]:
+    records: list[dict[str, object]] = json.loads((project.study / "study.json").read_text())[
+        "vouched"
+    ]
+    return records
 
 
 def test_code_that_trains_the_same_weights_marks_no_row_and_its_trials_are_taken(
     trained: Place,
 ) -> None:
-    place = trained
-    place.write({"parts/one.py": SAME})
-    assert "has changed" in place.refused("train", "task=toy", STUDY, "row=size_2", "--add")
+    project = trained
+    project.write({"parts/one.py": SAME})
+    assert "has changed" in project.refused("train", "task=toy", STUDY, "row=size_2", "--add")
     taking = ("plan", "task=toy", "sweep.name=second", "sweep.rows=[base]")
-    assert "other code trained it" in " ".join(place.must(*taking).split())
-    said = " ".join(place.must(*VOUCH).split())
-    assert "base-s1: the same weights, bit by bit, after 4 steps" in said
-    assert left_behind(place) == []
-    place.train("size_2", "--add")
-    assert place.score("size_2-s1") == 8.0
-    table = " ".join(place.must("table", STUDY).split())
+    assert "other code trained it" in " ".join(project.must(*taking).split())
+    output = " ".join(project.must(*VOUCH).split())
+    assert "base-s1: the same weights, bit by bit, after 4 steps" in output
+    assert left_behind(project) == []
+    project.train("size_2", "--add")
+    assert project.score("size_2-s1") == 8.0
+    table = " ".join(project.must("table", STUDY).split())
     assert "‡" not in table
     assert "count as the same because they trained base-s1 to the same weights" in table
-    assert "taken from toy" in place.must(*taking)
-    place.must("sweep", *taking[1:])
-    place.must("train", *taking[1:3], "row=size_3", "--add")
-    assert "‡" not in place.must("table", "sweep.name=second")
+    assert "taken from toy" in project.must(*taking)
+    project.must("sweep", *taking[1:])
+    project.must("train", *taking[1:3], "row=size_3", "--add")
+    assert "‡" not in project.must("table", "sweep.name=second")
 
 
 def test_code_that_trains_other_weights_is_refused_with_the_step_at_which_reports_part(
     trained: Place,
 ) -> None:
     trained.write({"parts/one.py": TEN})
-    before = (trained.study / "study.json").read_bytes()
-    said = trained.refused("sweep", "base-s1", STUDY, "--vouch")
-    assert "the reports first differ at step 1: train/loss 10, was 1" in said
+    old_record = (trained.study / "study.json").read_bytes()
+    refusal = trained.refused("sweep", "base-s1", STUDY, "--vouch")
+    assert "the reports first differ at step 1: train/loss 10, was 1" in refusal
     assert left_behind(trained) == []
-    assert (trained.study / "study.json").read_bytes() == before
+    assert (trained.study / "study.json").read_bytes() == old_record
     assert "has changed" in trained.refused("train", "task=toy", STUDY, "row=size_2", "--add")
 
 
-def with_record(place: Place, name: str, value: object) -> None:
+def with_record(project: Place, name: str, value: object) -> None:
     """The attempt of base was recorded with this value."""
-    path = place.study / "base-s1" / "provenance.json"
+    path = project.study / "base-s1" / "provenance.json"
     content = json.loads(path.read_text())
     for record in (content, *content["attempts"]):
         record[name] = value
@@ -103,14 +105,14 @@ def test_what_cannot_be_vouched_for_is_refused(
 
 
 def test_an_interrupted_comparison_leaves_nothing(trained: Place) -> None:
-    place = trained
-    place.write({"parts/one.py": SAME, "waits": ""})
-    before = (place.study / "study.json").read_bytes()
-    environment = os.environ | {"TOY_FOLDER": str(place.folder)}
-    process = subprocess.Popen([str(PROGRAM), *VOUCH], cwd=place.folder, env=environment)
+    project = trained
+    project.write({"parts/one.py": SAME, "waits": ""})
+    old_record = (project.study / "study.json").read_bytes()
+    environment = os.environ | {"TOY_FOLDER": str(project.folder)}
+    process = subprocess.Popen([str(PROGRAM), *VOUCH], cwd=project.folder, env=environment)
     try:
         deadline = time.monotonic() + 300
-        while not (place.folder / "waited").exists():
+        while not (project.folder / "waited").exists():
             assert process.poll() is None
             assert time.monotonic() < deadline
             time.sleep(0.1)
@@ -120,7 +122,7 @@ def test_an_interrupted_comparison_leaves_nothing(trained: Place) -> None:
         assert process.wait(120) == 128 + signal.SIGINT
     finally:
         process.kill()
-        (place.folder / "waits").unlink()
-    assert left_behind(place) == []
-    assert (place.study / "study.json").read_bytes() == before
-    assert Path(place.study, "base-s1", "result.json").exists()
+        (project.folder / "waits").unlink()
+    assert left_behind(project) == []
+    assert (project.study / "study.json").read_bytes() == old_record
+    assert Path(project.study, "base-s1", "result.json").exists()

@@ -16,11 +16,11 @@ def store(tmp_path: Path) -> str:
     return f"paths.checkpoints={tmp_path / 'store'}"
 
 
-def interrupted(place: Place, row: str, store: str) -> None:
+def interrupted(project: Place, row: str, store: str) -> None:
     """The trial has checkpoints up to step 2, and no result."""
-    (place.folder / "stops").touch()
-    done = place.type("train", "task=toy", STUDY, f"row={row}", store)
-    assert "stopped by a person" in done.stdout + done.stderr
+    (project.folder / "stops").touch()
+    process = project.type("train", "task=toy", STUDY, f"row={row}", store)
+    assert "stopped by a person" in process.stdout + process.stderr
 
 
 def test_a_removed_study_leaves_its_weights_to_nobody(place: Place, store: str) -> None:
@@ -41,10 +41,10 @@ def test_two_projects_with_one_store_and_one_name_do_not_meet(
     place: Place, another: Callable[[str], Place], store: str
 ) -> None:
     interrupted(place, "base", store)
-    other = another("other")
-    other.write({"parts/one.py": TEN})
-    other.train("base", store)
-    assert other.score("base-s1") == 40.0
+    second_project = another("other")
+    second_project.write({"parts/one.py": TEN})
+    second_project.train("base", store)
+    assert second_project.score("base-s1") == 40.0
     place.train("base", store)
     assert place.score("base-s1") == 4.0
     assert "resumed at step 2" in (place.study / "base-s1" / "log.txt").read_text()
@@ -61,10 +61,10 @@ def test_a_dropped_row_that_is_added_again_trains_from_its_beginning(
     assert place.score("size_2-s1") == 80.0
 
 
-def interrupted_row(place: Place, store: str) -> None:
-    (place.folder / "stops").touch()
-    done = place.type("train", "task=toy", STUDY, "row=size_2", store, "--add")
-    assert "stopped by a person" in done.stdout + done.stderr
+def interrupted_row(project: Place, store: str) -> None:
+    (project.folder / "stops").touch()
+    process = project.type("train", "task=toy", STUDY, "row=size_2", store, "--add")
+    assert "stopped by a person" in process.stdout + process.stderr
 
 
 def test_a_dropped_trial_that_is_moved_back_goes_on_with_its_own_weights(
@@ -72,13 +72,13 @@ def test_a_dropped_trial_that_is_moved_back_goes_on_with_its_own_weights(
 ) -> None:
     place.train("base", store)
     interrupted_row(place, store)
-    before = (place.study / "study.json").read_bytes()
+    old_record = (place.study / "study.json").read_bytes()
     place.must("drop", "size_2", STUDY, "--yes")
     place.train("size_2", store, "--add")
     shutil.rmtree(place.study / "size_2-s1")
     (trash,) = place.study.parent.glob(".trash/*/size_2-s1")
     trash.rename(place.study / "size_2-s1")
-    (place.study / "study.json").write_bytes(before)
+    (place.study / "study.json").write_bytes(old_record)
     place.train("size_2", store)
     assert place.score("size_2-s1") == 8.0
     assert "resumed at step 2" in (place.study / "size_2-s1" / "log.txt").read_text()
@@ -116,7 +116,8 @@ def test_weights_of_code_that_the_study_does_not_name_are_passed_over(
     """The store was away when today's code was planned, so it counts as the first; then the store
     is back."""
     interrupted(place, "base", store)
-    folder, trial = Path(store.partition("=")[2]), place.study / "base-s1"
+    folder = Path(store.partition("=")[2])
+    trial = place.study / "base-s1"
     away = folder.rename(place.folder / "away")
     (trial / "journal.jsonl").unlink()
     place.write({"parts/one.py": TEN})

@@ -24,8 +24,8 @@ Done = subprocess.CompletedProcess[str]
 
 def allelse(folder: Path, *arguments: str) -> Done:
     """Type `allelse …` in the folder, in this process: a new one would import for seconds."""
-    done = typed(folder, *arguments)
-    return Done(arguments, done.exit_code, done.stdout, done.stderr)
+    outcome = typed(folder, *arguments)
+    return Done(arguments, outcome.exit_code, outcome.stdout, outcome.stderr)
 
 
 def run_in(folder: Path, environment: dict[str, str], *arguments: str) -> Done:

@@ -36,38 +36,47 @@ def sweep(folder: Path, *overrides: str) -> None:
     settings = [trial.settings.trial for trial in plan.trials]
     prepared_folder(plan.task, settings, folder / "data", plan.trials[0].fingerprint)
     for trial in plan.trials:
-        made = random.Random(trial.trial.name)
+        chance = random.Random(trial.trial.name)
         scores = {
-            name: scored(trial, made, name, (folder / f"{name}.txt").read_text().splitlines())
+            name: scored(trial, chance, name, (folder / f"{name}.txt").read_text().splitlines())
             for name in SETS
         }
         finished_trials.finish(trial, scores)
 
 
+def worsened(line: str, worse: float, chance: random.Random) -> str:
+    """The line with this share of its words replaced."""
+    return " ".join("x" if chance.random() < worse else word for word in line.split())
+
+
+def right_pieces(pieces: int, worse: float, chance: random.Random) -> int:
+    """How many pieces are predicted, if this share of them is not."""
+    return sum(chance.random() > worse for _ in range(pieces))
+
+
 def scored(
-    planned: PlannedTrial, made: random.Random, name: str, references: list[str]
+    planned: PlannedTrial, chance: random.Random, name: str, references: list[str]
 ) -> dict[str, Any]:
     """The scores of a set, whose hypotheses and counts are written."""
-    worse, folder = WORSE[planned.trial.row], planned.folder
-    hypotheses = [
-        " ".join("x" if made.random() < worse else word for word in line.split())
-        for line in references
-    ]
-    of_text, counts = text_scores(hypotheses, references, "de")
-    nats = [made.uniform(1, 2) * (1 + worse) for _ in references]
+    worse = WORSE[planned.trial.row]
+    folder = planned.folder
+    hypotheses = [worsened(line, worse, chance) for line in references]
+    text_metrics, counts = text_scores(hypotheses, references, "de")
+    nats = [chance.uniform(1, 2) * (1 + worse) for _ in references]
     pieces = [1 + len(line.split()) for line in references]
-    right = [sum(made.random() > worse for _ in range(count)) for count in pieces]
-    nll, accuracy = sum(nats) / sum(pieces), sum(right) / sum(pieces)
+    right = [right_pieces(count, worse, chance) for count in pieces]
+    nll = sum(nats) / sum(pieces)
+    accuracy = sum(right) / sum(pieces)
     scores = {
         "nll": nll,
         "ppl": math.exp(nll),
         "accuracy": accuracy,
-        **of_text,
+        **text_metrics,
         "decode": planned.scoring,
     }
     predicted = zip(nats, pieces, right, counts, strict=True)
-    each = [{"nats": n, "pieces": p, "right": r, **c} for n, p, r, c in predicted]
+    samples = [{"nats": n, "pieces": p, "right": r, **c} for n, p, r, c in predicted]
     head = {"key": planned.trial.key, "step": 600, "scores": scores}
     folder.write_artifact(f"hypotheses/{name}.txt", "".join(f"{line}\n" for line in hypotheses))
-    folder.write_artifact(statistics_name(name), statistics_text(head, each))
+    folder.write_artifact(statistics_name(name), statistics_text(head, samples))
     return scores

@@ -19,7 +19,8 @@ from sweeps.running.recorder import Recorder
 from sweeps.worker.attempt import Driver
 from sweeps.worker.events import Event, Finished
 
-HEAD, END = "\nfrom dataclasses", "work=work)"
+HEAD = "\nfrom dataclasses"
+END = "work=work)"
 START = "    total = trial.saved.state if trial.saved else 0.0\n"
 SUM = "        total += trial.config.train.rate * trial.seed\n"
 SAVE = "trial.checkpoint(step, total)"
@@ -59,10 +60,10 @@ def wait_for_leave(trial, step):
 """What the planted code of a task can use."""
 
 
-def write_paced_task(folder: Path, functions: str = "", given: str = "") -> Path:
-    """Its trials go on to the step that ``train_to`` allows, or to their end. ``given``: arguments
+def write_paced_task(folder: Path, functions: str = "", arguments: str = "") -> Path:
+    """Its trials go on to the step that ``train_to`` allows, or to their end. ``arguments``: those
     of the task."""
-    return write_faulty_task(folder, "wait_for_leave(trial, step)", functions, given=given)
+    return write_faulty_task(folder, "wait_for_leave(trial, step)", functions, arguments=arguments)
 
 
 def write_faulty_task(
@@ -70,7 +71,7 @@ def write_faulty_task(
     each_step: str,
     functions: str = "",
     files: Mapping[str, str] | None = None,
-    given: str = "",
+    arguments: str = "",
 ) -> Path:
     """``each_step`` is a statement at the start of a step; it may call ``functions`` and
     FUNCTIONS."""
@@ -80,7 +81,7 @@ def write_faulty_task(
         START: NOISY,
         SUM: f"        {each_step}\n        total = train_noisily(parts, trial, step)\n",
         SAVE: "trial.checkpoint(step, parts)",
-        END: f"work=work, {given})",
+        END: f"work=work, {arguments})",
     }
     return write_task(folder, planted, dict(files or {}))
 
@@ -98,9 +99,9 @@ def rows_of_sizes(sizes: Mapping[str, int]) -> dict[str, str]:
 
 def train_to(step: int, folder: Path) -> None:
     """Let the trials of a paced task in ``folder`` go on to this step, and no further."""
-    before = folder / "leave.part"
-    before.write_text(f"{step}")
-    before.replace(folder / "leave")
+    partial_file = folder / "leave.part"
+    partial_file.write_text(f"{step}")
+    partial_file.replace(folder / "leave")
 
 
 def undisturbed(cwd: Path, words: Sequence[str], row: str, folder: Path) -> Finished:
@@ -137,11 +138,11 @@ def check_as_undisturbed(
 
 def newest_state(checkpoints: Path) -> tuple[int, Any]:
     """Step and state of the newest checkpoint of all attempts."""
-    found = {
+    folders = {
         int(path.parent.name.removeprefix("step-")): path.parent
         for path in checkpoints.glob(MANIFESTS)
     }
-    return max(found), saved_state(found[max(found)])
+    return max(folders), saved_state(folders[max(folders)])
 
 
 def reasons(trial: Path) -> list[str]:

@@ -15,7 +15,7 @@ from tracking.study import Study, read_study, write_study
 def finish(planned: PlannedTrial, scores: Mapping[str, Any] | None = None) -> None:
     """Write the files of a finished trial, with these scores by set, or the same ones on both."""
     settings = {"signature": "", "decode": planned.scoring}
-    usual = {"nll": 1.5, "ppl": 4.5, "bleu": 30.0, "chrf": 50.0, **settings}
+    default_scores = {"nll": 1.5, "ppl": 4.5, "bleu": 30.0, "chrf": 50.0, **settings}
     head = {
         "key": planned.trial.key,
         "row": planned.trial.row,
@@ -27,7 +27,7 @@ def finish(planned: PlannedTrial, scores: Mapping[str, Any] | None = None) -> No
     recorder = Recorder(planned)
     recorder.begin()
     planned.folder.write_result(
-        {**head, **costs, "scores": scores or {"dev": usual, "test": usual}}
+        {**head, **costs, "scores": scores or {"dev": default_scores, "test": default_scores}}
     )
     recorder.end("finished")
 

@@ -10,13 +10,14 @@ from served_commands import run_command
 KILLED = """\
 import os
 import signal
+import time
 from dataclasses import replace
 
 import run as module
 
 
 class Killed:
-    # the process dies at the call of this step, once
+    # the process dies at the call of this step, once, when a checkpoint is complete
     def __init__(self, trial):
         self.trial, self.step = trial, trial.saved.step if trial.saved else 0
 
@@ -26,6 +27,8 @@ class Killed:
     def stopping(self):
         self.step += 1
         if self.step == 17 and not os.path.exists("killed"):
+            while not any(self.trial.folder.parent.glob("a*/step-*/manifest.json")):
+                time.sleep(0.01)
             open("killed", "w").close()
             os.kill(os.getpid(), signal.SIGKILL)
         return self.trial.stopping()

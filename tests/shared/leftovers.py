@@ -70,30 +70,30 @@ def processes_of(folder: Path) -> list[psutil.Process]:
 def _is_orphan(cwd: str) -> bool:
     """Tune's processes work in the folder of the Ray that a sweep has started, whose name ends with
     that one's pid."""
-    found = re.match(r"/tmp/ray/session_[\d_-]*_(\d+)/", f"{cwd}/")
-    return found is not None and not psutil.pid_exists(int(found[1]))
+    match = re.match(r"/tmp/ray/session_[\d_-]*_(\d+)/", f"{cwd}/")
+    return match is not None and not psutil.pid_exists(int(match[1]))
 
 
 def check_no_locks(study: Path) -> None:
     """Raises AssertionError with the locks that are held, and with files of processes that are
     gone."""
-    assert not (found := [*_locks(study)]), f"locks are left: {found}"
+    assert not (locks := [*_locks(study)]), f"locks are left: {locks}"
 
 
 def placement_groups(cluster: Machines) -> list[str]:
     """The states of those that are not removed."""
-    printed = cluster.head.run(sys.executable, "-c", SHOWN, cluster.address).splitlines()
-    (line,) = [line for line in printed if line.startswith("states:")]  # Ray may print, too
+    lines = cluster.head.run(sys.executable, "-c", SHOWN, cluster.address).splitlines()
+    (line,) = [line for line in lines if line.startswith("states:")]  # Ray may print, too
     states: list[str] = json.loads(line.removeprefix("states:"))
     return states
 
 
-def _wait_for_none(kind: str, left: Callable[[], Sequence[object]]) -> None:
+def _wait_for_none(noun: str, remaining: Callable[[], Sequence[object]]) -> None:
     try:
-        wait_until(lambda: not left(), f"no {kind}", PATIENCE_S)
+        wait_until(lambda: not remaining(), f"no {noun}", PATIENCE_S)
     except AssertionError:
         raise AssertionError(
-            f"after {PATIENCE_S:g} s, each {kind} of these is left: {left()}"
+            f"after {PATIENCE_S:g} s, each {noun} of these is left: {remaining()}"
         ) from None
 
 
@@ -104,7 +104,7 @@ def _processes(cluster: Machines) -> Iterator[str]:
             if (
                 process.pid != machine.first.pid
                 and title
-                and not any(own in title for own in RAYS_OWN)
+                and not any(ray_title in title for ray_title in RAYS_OWN)
             ):
                 yield f"{title} on {machine.name}"
 

@@ -131,16 +131,16 @@ class Machine:
     def _kill_others(self) -> bool:
         """Kill all but the first one; returns whether there were any. One may end, or begin,
         meanwhile."""
-        others = [process for process in self.processes() if process.pid != self.first.pid]
-        for process in others:
+        other_processes = [process for process in self.processes() if process.pid != self.first.pid]
+        for process in other_processes:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
-        return bool(others)
+        return bool(other_processes)
 
     def _has(self, process: psutil.Process) -> bool:
         try:
-            here = Path(f"/proc/{self.first.pid}/ns/pid").readlink()
-            return Path(f"/proc/{process.pid}/ns/pid").readlink() == here
+            namespace = Path(f"/proc/{self.first.pid}/ns/pid").readlink()
+            return Path(f"/proc/{process.pid}/ns/pid").readlink() == namespace
         except OSError:
             return False
 
@@ -244,7 +244,8 @@ class Machines:
     def boot(self, machine: Machine) -> None:
         """Start a machine, also one that was killed."""
         machine.first = _first_process(machine.name, [*ISOLATED, "--mount-proc"], self._input)
-        port, pid = self._port(machine), machine.first.pid
+        port = self._port(machine)
+        pid = machine.first.pid
         self._unplug(port)
         self._on_switch(
             "ip", "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", str(pid)
@@ -264,27 +265,29 @@ class Machines:
 
         Ray gives up after 30 s, which a busy machine may need, so it is tried again.
         """
-        for left in reversed(range(STARTS)):
+        for starts_left in reversed(range(STARTS)):
             try:
                 ended = machine.popen(self._start(machine, python)).end(120)
             except subprocess.TimeoutExpired as error:
                 ended = Ended(-1, str(error))
             if ended.code == 0:
                 return
-            assert left, f"Ray did not start on {machine.name} {STARTS} times: {ended.output}"
+            assert starts_left, (
+                f"Ray did not start on {machine.name} {STARTS} times: {ended.output}"
+            )
             machine.kill_processes()
 
     def _start(self, machine: Machine, python: str) -> list[str]:
         ray = [python, "-m", "ray.scripts.scripts", "start", f"--node-ip-address={machine.address}"]
         head = ["--head", f"--port={PORT}", "--include-dashboard=false"]
         where = head if machine is self.head else [f"--address={self.address}"]
-        rest = [
+        arguments = [
             f"--num-cpus={machine.cpus}",
             "--num-gpus=0",
             "--disable-usage-stats",
             "--no-monitor",
         ]
-        return [*ray, *where, *rest]
+        return [*ray, *where, *arguments]
 
     def lose(self, machine: Machine) -> None:
         """As a power cut: all of its processes end, and nobody is told."""
@@ -311,10 +314,10 @@ class Machines:
     def _disks(self, machine: Machine) -> None:
         for folder in (Path(SCRATCH), *machine.unshared):
             machine.run("sh", "-c", f"mkdir -p {folder} && mount -t tmpfs none {folder}")
-        own = "127.0.0.1" if machine.host_is_local else machine.address
-        names = [f"{other.address} {other.name}\n" for other in self.all if other is not machine]
+        host_address = "127.0.0.1" if machine.host_is_local else machine.address
+        names = [f"{peer.address} {peer.name}\n" for peer in self.all if peer is not machine]
         hosts = f"{SCRATCH}/hosts"
-        text = f"127.0.0.1 localhost\n{own} {machine.name}\n{''.join(names)}"
+        text = f"127.0.0.1 localhost\n{host_address} {machine.name}\n{''.join(names)}"
         machine.run(
             "sh", "-c", f"printf '%s' '{text}' > {hosts} && mount --bind {hosts} /etc/hosts"
         )
@@ -334,12 +337,12 @@ def machines(
     *names: str, env: Mapping[str, str] | None = None, **options: Any
 ) -> Iterator[Machines]:
     """Machines with Ray on each, the first one its head; ``options`` are those of ``add``."""
-    with closing(Machines(env)) as made:
+    with closing(Machines(env)) as cluster:
         for name in names:
-            made.add(name, **options)
-        for machine in made.all:
-            made.start_ray(machine)
-        yield made
+            cluster.add(name, **options)
+        for machine in cluster.all:
+            cluster.start_ray(machine)
+        yield cluster
 
 
 def _first_process(name: str, namespaces: list[str], stdin: int) -> psutil.Process:

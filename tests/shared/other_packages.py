@@ -35,14 +35,15 @@ def python_without_ours(folder: Path) -> str:
     file is read, not those in the folder that it names.
     """
     venv.create(folder, symlinks=True)
-    ours, pythons = (PROJECT, Path(sys.base_prefix))
-    others = [
-        each
-        for each in sys.path
-        if not {ours, pythons} & {*Path(each).resolve().parents, Path(each)}
+    ours = PROJECT
+    pythons = Path(sys.base_prefix)
+    search_paths = [
+        entry
+        for entry in sys.path
+        if not {ours, pythons} & {*Path(entry).resolve().parents, Path(entry)}
     ]
     site = next(folder.glob("lib/python*/site-packages"))
     (site / "packages.pth").write_text(
-        "\n".join([sysconfig.get_path("purelib"), *filter(None, others)])
+        "\n".join([sysconfig.get_path("purelib"), *filter(None, search_paths)])
     )
     return str(folder / "bin" / "python")

@@ -45,10 +45,10 @@ class OwnFilesystem:
         wait_until(self._remounted, "a moment in which no file is open for writing", 60)
 
     def _remounted(self) -> bool:
-        done = subprocess.run(
+        process = subprocess.run(
             ["mount", "-o", "remount,bind,ro", str(self.folder)], check=False, capture_output=True
         )
-        return done.returncode == 0
+        return process.returncode == 0
 
     def make_writable(self) -> None:
         _unmount(self.folder)
@@ -100,8 +100,8 @@ def _mounted(folder: Path, *words: str) -> Iterator[None]:
 
 def _free(folder: Path) -> int:
     """In bytes, with those kept for root."""
-    found = os.statvfs(folder)
-    return found.f_bfree * found.f_frsize
+    filesystem = os.statvfs(folder)
+    return filesystem.f_bfree * filesystem.f_frsize
 
 
 def _mount(*words: str) -> None:

@@ -30,8 +30,8 @@ def computed(tree: Any) -> Any:
     """Nested content without times, speeds, the load of the machine, attempts, and their random
     names."""
     if isinstance(tree, dict):
-        kept = {name: item for name, item in tree.items() if not _of_the_machine(str(name))}
-        return {name: computed(item) for name, item in kept.items() if name not in OF_ATTEMPTS}
+        compared = {name: item for name, item in tree.items() if not _of_the_machine(str(name))}
+        return {name: computed(item) for name, item in compared.items() if name not in OF_ATTEMPTS}
     return [computed(item) for item in tree] if isinstance(tree, list | tuple) else tree
 
 
@@ -53,18 +53,22 @@ def state_after(trial: Path, step: int) -> dict[str, Any]:
     return leaves(saved_state(folder))
 
 
-def differing(found: dict[str, Any], expected: dict[str, Any]) -> list[str]:
+def differing(actual: dict[str, Any], expected: dict[str, Any]) -> list[str]:
     """The names of leaves that are not the same to the bit."""
     names = [
-        name for name in expected if name not in found or not _same(found[name], expected[name])
+        name for name in expected if name not in actual or not _same(actual[name], expected[name])
     ]
-    return names + [name for name in found if name not in expected]
+    return names + [name for name in actual if name not in expected]
 
 
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(other, Tensor):
-        return torch.equal(one, other)
-    return np.array_equal(one, other) if isinstance(other, np.ndarray) else bool(one == other)
+def _same(actual: Any, expected: Any) -> bool:
+    if isinstance(expected, Tensor):
+        return torch.equal(actual, expected)
+    return (
+        np.array_equal(actual, expected)
+        if isinstance(expected, np.ndarray)
+        else bool(actual == expected)
+    )
 
 
 def _of_the_machine(name: str) -> bool:

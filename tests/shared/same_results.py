@@ -26,9 +26,11 @@ def check_same_results(study: Path, undisturbed: Path) -> None:
     """Every trial of it. Raises AssertionError with all that differs."""
     trials = sorted(path.parent.name for path in undisturbed.glob("*/result.json"))
     assert trials, f"{undisturbed} has no result"
-    found = [line for name in trials for line in _differences(study / name, undisturbed / name)]
-    found += _differences_in_mlflow(study, trials)
-    assert not found, f"{study.name} is not as an undisturbed sweep: {'; '.join(found)}"
+    differences = [
+        line for name in trials for line in _differences(study / name, undisturbed / name)
+    ]
+    differences += _differences_in_mlflow(study, trials)
+    assert not differences, f"{study.name} is not as an undisturbed sweep: {'; '.join(differences)}"
 
 
 def _differences(trial: Path, undisturbed: Path) -> Iterator[str]:
@@ -36,14 +38,15 @@ def _differences(trial: Path, undisturbed: Path) -> Iterator[str]:
         yield f"{trial.name} has no result"
         return
     result, expected = (
-        json.loads((each / "result.json").read_text("utf-8")) for each in (trial, undisturbed)
+        json.loads((folder / "result.json").read_text("utf-8")) for folder in (trial, undisturbed)
     )
     if computed(result) != computed(expected):
         yield f"{trial.name} has another result"
     step = expected["step"]
     if names := differing(_state(trial, step), _state(undisturbed, step)):
         yield f"{trial.name} has other weights: {', '.join(names[:3])}"
-    journal, all_steps = _journal(trial), [line["step"] for line in _journal(undisturbed)]
+    journal = _journal(trial)
+    all_steps = [line["step"] for line in _journal(undisturbed)]
     if (steps := [line["step"] for line in journal]) != all_steps:
         yield f"{trial.name}: the steps in its journal are {steps}"
     elif journal != _journal(undisturbed):
@@ -53,16 +56,16 @@ def _differences(trial: Path, undisturbed: Path) -> Iterator[str]:
 
 
 def _state(trial: Path, step: int) -> dict[str, Any]:
-    folder, *others = trial.glob(f"checkpoints/*/a*/step-{step}")
-    assert not others, f"{trial.name}: more than one attempt has saved step {step}"
+    folder, *other_folders = trial.glob(f"checkpoints/*/a*/step-{step}")
+    assert not other_folders, f"{trial.name}: more than one attempt has saved step {step}"
     return leaves(saved_state(folder))
 
 
 def _journal(trial: Path) -> list[dict[str, Any]]:
-    return [
-        {name: item for name, item in computed(line).items() if name != NEWEST}
-        for line in lines(trial / "journal.jsonl")
-    ]
+    journal = []
+    for line in lines(trial / "journal.jsonl"):
+        journal.append({name: item for name, item in computed(line).items() if name != NEWEST})
+    return journal
 
 
 def _texts(trial: Path) -> dict[str, bytes]:

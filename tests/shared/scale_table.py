@@ -29,28 +29,24 @@ def scale_table() -> str:
         for name in SCALES
     }
     base = {name: _values(name) for name in SCALES}
-    written = {
-        name: {key for key in dotted(groups) if not key.startswith("scale.")}
-        for name, groups in files.items()
-    }
-    keys = [
-        key
-        for key in base["paper"]
-        if key in DIVIDED or any(key in keys for keys in written.values())
-    ]
+    file_keys = {name: _keys(groups) for name, groups in files.items()}
+    documented = {*DIVIDED}.union(*file_keys.values())
+    keys = [key for key in base["paper"] if key in documented]
     head = ["key", "symbol", "divided by", *(f"`{name}`" for name in SCALES)]
-    lines = [head, ["---"] * len(head)]
+    lines = [head, ["---" for _ in head]]
     for key in keys:
-        symbol, divisor = (
-            SCHEMA.symbols.get(key, ""),
-            f"`scale.{DIVIDED[key]}`" if key in DIVIDED else "",
-        )
+        symbol = SCHEMA.symbols.get(key, "")
+        divisor = f"`scale.{DIVIDED[key]}`" if key in DIVIDED else ""
         cells = [
-            _cell(key, base[name][key], files[name]["scale"], key in written[name])
+            _cell(key, base[name][key], files[name]["scale"], key in file_keys[name])
             for name in SCALES
         ]
         lines.append([f"`{key}`", symbol, divisor, *cells])
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+def _keys(groups: dict[str, Any]) -> set[str]:
+    return {key for key in dotted(groups) if not key.startswith("scale.")}
 
 
 def _values(scale: str) -> dict[str, Any]:
@@ -60,8 +56,12 @@ def _values(scale: str) -> dict[str, Any]:
 
 def _cell(key: str, value: Any, divisors: dict[str, Any], is_set: bool) -> str:
     divisor = divisors[DIVIDED[key]] if key in DIVIDED else None
-    how = ["set"] * is_set + [f"÷ {divisor}"] * (divisor is not None and divisor != 1)
-    return f"{value} ({', '.join(how)})" if how else str(value)
+    notes = []
+    if is_set:
+        notes.append("set")
+    if divisor is not None and divisor != 1:
+        notes.append(f"÷ {divisor}")
+    return f"{value} ({', '.join(notes)})" if notes else str(value)
 
 
 if __name__ == "__main__":

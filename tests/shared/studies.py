@@ -66,12 +66,12 @@ class Running:
         cwd: Path,
         trial: Path,
         env: dict[str, str] | None = None,
-        before: Callable[[], None] | None = None,
+        preexec: Callable[[], None] | None = None,
     ) -> "Running":
         """In a session of its own, so that a signal to it reaches nothing else. It ends with its
         test at the latest.
 
-        ``before`` is called in the new process.
+        ``preexec`` is called in the new process.
         """
         process = subprocess.Popen(
             command(*words),
@@ -81,7 +81,7 @@ class Running:
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
-            preexec_fn=before,
+            preexec_fn=preexec,
         )
         STARTED.append(process)
         return cls(process, trial)
@@ -98,9 +98,9 @@ class Running:
     def wait_for_line(self, text: str) -> str:
         """The next line that it prints with this text."""
         with printed(self.process) as output:
-            found = next((line for line in output if text in line), None)
-        assert found is not None, f"the command ended without: {text}"
-        return found
+            matching_line = next((line for line in output if text in line), None)
+        assert matching_line is not None, f"the command ended without: {text}"
+        return matching_line
 
     def ended(self) -> bool:
         return self.process.poll() is not None
@@ -108,14 +108,14 @@ class Running:
     def workers(self, count: int = 1) -> list[psutil.Process]:
         """The processes that train, as Ray names them: for a moment by the trial, between two
         calls."""
-        found: list[psutil.Process] = []
+        workers: list[psutil.Process] = []
 
         def seen() -> bool:
-            found[:] = self.processes("ray::WorkerActor")
-            return len(found) >= count
+            workers[:] = self.processes("ray::WorkerActor")
+            return len(workers) >= count
 
         wait_until(seen, "the workers")
-        return found
+        return workers
 
     def processes(self, title: str) -> list[psutil.Process]:
         """Its processes of which the title holds this."""
@@ -124,8 +124,8 @@ class Running:
 
     def finish(self, timeout: float = 600) -> tuple[int, str]:
         """Exit code and everything printed, other than lines that were read before."""
-        with printed(self.process, timeout) as rest:
-            output = rest.read()
+        with printed(self.process, timeout) as stream:
+            output = stream.read()
         return self.process.wait(), output
 
     def suspend(self) -> None:
@@ -149,10 +149,10 @@ def printed(process: subprocess.Popen[str], timeout: float = 600) -> Iterator[IO
         timer.cancel()
 
 
-def wait_until(holds: Callable[[], bool], what: str, timeout: float = 600) -> None:
+def wait_until(holds: Callable[[], bool], condition: str, timeout: float = 600) -> None:
     deadline = time.monotonic() + timeout
     while not holds():
-        assert time.monotonic() < deadline, f"waited {timeout} s for {what}"
+        assert time.monotonic() < deadline, f"waited {timeout} s for {condition}"
         time.sleep(0.05)
 
 
@@ -168,12 +168,14 @@ def newest_checkpoint(trial: Path) -> int:
 
     A line of the journal tells of the checkpoints that were whole when its step was reported.
     """
-    told = [line["checkpoint"] for line in lines(trial / "journal.jsonl") if line.get("checkpoint")]
-    whole = [
+    reported_steps = [
+        line["checkpoint"] for line in lines(trial / "journal.jsonl") if line.get("checkpoint")
+    ]
+    complete_steps = [
         int(path.parent.name.removeprefix("step-"))
         for path in trial.glob("checkpoints/*/a*/step-*/manifest.json")
     ]
-    return max([*told, *whole], default=0)
+    return max([*reported_steps, *complete_steps], default=0)
 
 
 def mlflow_runs(runs: Path) -> list[tuple[str, str]]:
@@ -187,10 +189,10 @@ def mlflow_runs(runs: Path) -> list[tuple[str, str]]:
 def mlflow_steps(runs: Path, metric: str) -> list[int]:
     """The steps at which the only run has a metric."""
     with sqlite3.connect(f"file:{runs / 'mlflow.db'}?mode=ro", uri=True) as database:
-        found = database.execute(
+        rows = database.execute(
             "SELECT step FROM metrics WHERE key = ? ORDER BY step", (metric,)
         ).fetchall()
-    return [step for (step,) in found]
+    return [step for (step,) in rows]
 
 
 def _title(process: psutil.Process) -> str:

@@ -24,12 +24,10 @@ class SyncerHere:
     """
 
     def __init__(self, syncer: Any) -> None:
-        self.settings, self.stdin, self.returncode, self._over = (
-            syncer._settings,
-            io.BytesIO(),
-            0,
-            Event(),
-        )
+        self.settings = syncer._settings
+        self.stdin = io.BytesIO()
+        self.returncode = 0
+        self._over = Event()
 
     def poll(self) -> int | None:
         return self.returncode if self._over.is_set() else None
@@ -47,11 +45,9 @@ class SyncerHere:
         self._over.set()
 
     def _carry(self) -> None:
-        folder, tracking, ended = (
-            self.settings.study_folder.resolve(),
-            self.settings.tracking,
-            Event(),
-        )
+        folder = self.settings.study_folder.resolve()
+        tracking = self.settings.tracking
+        ended = Event()
         ended.set()
         store = mock.patch.dict(os.environ, {URI_VARIABLE: tracking.uri or ""})
         with store, FileLock(folder / ".sync.lock"):
@@ -69,26 +65,26 @@ def typed(folder: Path, *arguments: str) -> Result:
 
 def printed(folder: Path, *arguments: str) -> str:
     """The standard output of a command that succeeds."""
-    done = typed(folder, *arguments)
-    assert done.exit_code == 0, done.output
-    return done.stdout
+    outcome = typed(folder, *arguments)
+    assert outcome.exit_code == 0, outcome.output
+    return outcome.stdout
 
 
 def refusal(folder: Path, *arguments: str) -> str:
     """The message of a refused command, on one line."""
-    done = typed(folder, *arguments)
-    assert (done.exit_code, done.stdout) == (2, ""), done.output
-    return " ".join(done.stderr.split())
+    outcome = typed(folder, *arguments)
+    assert (outcome.exit_code, outcome.stdout) == (2, ""), outcome.output
+    return " ".join(outcome.stderr.split())
 
 
 def refused_for(folder: Path, reasons: list[str], *arguments: str) -> str:
     """The message of a command that is refused for these reasons, each with its parts in this
     order."""
-    said = refusal(folder, *arguments)
-    assert said.startswith(f"Refused, for {len(reasons)} reason"), said
+    message = refusal(folder, *arguments)
+    assert message.startswith(f"Refused, for {len(reasons)} reason"), message
     for reason in reasons:
-        found = -1
+        position = -1
         for part in reason.split(" … "):
-            found = said.find(part, found + 1)
-            assert found >= 0, f"{part} is not in: {said}"
-    return said
+            position = message.find(part, position + 1)
+            assert position >= 0, f"{part} is not in: {message}"
+    return message

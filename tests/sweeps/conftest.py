@@ -35,10 +35,11 @@ TRAIN = (
 
 def sentences(size: int, shortest: int, longest: int, seed: int) -> list[str]:
     """Different sentences of random words."""
-    drawn, made = random.Random(seed), dict[str, None]()
-    while len(made) < size:
-        made[" ".join(drawn.choices(WORDS, k=drawn.randint(shortest, longest)))] = None
-    return list(made)
+    generator = random.Random(seed)
+    texts = dict[str, None]()
+    while len(texts) < size:
+        texts[" ".join(generator.choices(WORDS, k=generator.randint(shortest, longest)))] = None
+    return list(texts)
 
 
 @pytest.fixture(autouse=True)
@@ -98,10 +99,10 @@ def trained(tmp_path_factory: pytest.TempPathFactory, database: Path) -> Path:
     settings = [*(f"model.{word}" for word in MODEL), *(f"train.{word}" for word in TRAIN)]
     data = ["data=files", *files, "data.source=en", "data.target=de", "data.vocab_size=276"]
     often = ["train.checkpoint_every=100", "train.evaluate_every=200", "decode.average_every=100"]
-    done = typed(
+    outcome = typed(
         folder, "train", "sweep.name=copies", *data, *settings, *often, "decode.max_extra=10"
     )
-    assert done.exit_code == 0, done.output
+    assert outcome.exit_code == 0, outcome.output
     return folder
 
 

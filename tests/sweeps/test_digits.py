@@ -43,7 +43,10 @@ NAMED = "sweep.name=digits-full"
 COMMANDS = {
     **{f"train {row}": [*TRAIN, f"row={row}"] for row in ROWS},
     "evaluate": ["evaluate", "task=digits", "base", "test.shift=1", NAMED, "--json"],
-    **{f"table {kind}": ["table", "--format", kind, NAMED] for kind in ("md", "csv", "json")},
+    **{
+        f"table {table_format}": ["table", "--format", table_format, NAMED]
+        for table_format in ("md", "csv", "json")
+    },
     "status": ["status", NAMED, "--json"],
     "curves": ["status", NAMED, "--curves"],
     "plan": ["plan", NAMED],
@@ -69,16 +72,16 @@ def printed(folder: Path, site: Path) -> dict[str, str]:
     """What every command prints, all typed in one process: most of their time would be imports."""
     words = [sys.executable, "-c", TYPED, json.dumps(list(COMMANDS.values()))]
     env = {**os.environ, "PYTHONPATH": str(site)}
-    done = subprocess.run(
+    process = subprocess.run(
         words, cwd=folder, env=env, capture_output=True, text=True, timeout=600, check=False
     )
-    assert done.returncode == 0, done.stderr
-    return dict(zip(COMMANDS, map(json.loads, done.stdout.splitlines()), strict=True))
+    assert process.returncode == 0, process.stderr
+    return dict(zip(COMMANDS, map(json.loads, process.stdout.splitlines()), strict=True))
 
 
 def test_its_tables_speak_of_digits_alone(printed: dict[str, str]) -> None:
-    for kind in ("md", "csv", "json"):
-        text = printed[f"table {kind}"]
+    for table_format in ("md", "csv", "json"):
+        text = printed[f"table {table_format}"]
         assert "accuracy" in text
         assert not [word for word in FOREIGN if word in text.casefold()]
     base, narrow, shifted = json.loads(printed["table json"])
@@ -98,8 +101,8 @@ def test_the_row_that_only_scores_has_the_accuracy_that_evaluate_gives(
 
 
 def test_status_curves_plan_and_frames_of_it(printed: dict[str, str], folder: Path) -> None:
-    listed = json.loads(printed["status"])
-    assert [(line["row"], line["state"], line["step"]) for line in listed] == [
+    trials = json.loads(printed["status"])
+    assert [(line["row"], line["state"], line["step"]) for line in trials] == [
         ("base", "finished", 60),
         ("narrow", "finished", 60),
         ("shifted", "finished", None),  # it takes no step
@@ -118,9 +121,9 @@ def test_provenance_holds_the_task_by_name_version_and_hash_of_its_code(
     printed: dict[str, str], folder: Path
 ) -> None:
     study = folder / "runs" / "digits-full"
-    about = json.loads((study / "base-s1" / "provenance.json").read_text())
-    assert about["task"] == {"name": "digits", "version": 1, "source": "digits"}
-    assert [about["code"]] == json.loads((study / "study.json").read_text())["code"]
+    provenance = json.loads((study / "base-s1" / "provenance.json").read_text())
+    assert provenance["task"] == {"name": "digits", "version": 1, "source": "digits"}
+    assert [provenance["code"]] == json.loads((study / "study.json").read_text())["code"]
 
 
 def test_one_trial_with_two_workers(printed: dict[str, str], folder: Path) -> None:
@@ -134,6 +137,6 @@ def test_every_process_has_the_platform_from_the_wheel(
 ) -> None:
     """The commands, the sweep, and both workers on Ray."""
     notes = [note.read_text().split("\n") for note in (folder / "imports").iterdir()]
-    assert {place for _, place in notes} == {str(site / "sweeps" / "__init__.py")}
+    assert {path for _, path in notes} == {str(site / "sweeps" / "__init__.py")}
     on_ray = [ray for ray, _ in notes if ray == "True"]
     assert 2 <= len(on_ray) < len(notes)

@@ -30,19 +30,20 @@ LIMITS = {"digits": (110, 30), "wine": (50, 10)}
 def test_its_trial_runs_in_the_process_of_the_command_and_loads_no_torch(workplace: Path) -> None:
     folder = copied("wine", workplace)
     (folder / "watched.py").write_text(WATCHED)
-    done = allelse("train", "task=watched", "row=base", cwd=folder)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "without torch" in done.stdout + done.stderr
+    process = allelse("train", "task=watched", "row=base", cwd=folder)
+    assert process.returncode == 0, process.stdout + process.stderr
+    assert "without torch" in process.stdout + process.stderr
     (score,) = load(folder / "runs" / "wine-full").scores["value"]
     assert 0.5 < score < 1
-    again = typed(folder, "train", "sweep.name=wine-full", "row=base")
-    assert "0 of 1 trials to run" in again.stdout
+    outcome = typed(folder, "train", "sweep.name=wine-full", "row=base")
+    assert "0 of 1 trials to run" in outcome.stdout
+
+
+def lines_of(folder: Path, ending: str) -> int:
+    return sum(len(path.read_text("utf-8").splitlines()) for path in folder.rglob(ending))
 
 
 @pytest.mark.parametrize("name", LIMITS)
 def test_examples_are_short(name: str) -> None:
-    sizes = [
-        sum(len(path.read_text("utf-8").splitlines()) for path in (EXAMPLES / name).rglob(ending))
-        for ending in ("*.py", "*.yaml")
-    ]
+    sizes = [lines_of(EXAMPLES / name, ending) for ending in ("*.py", "*.yaml")]
     assert all(size <= limit for size, limit in zip(sizes, LIMITS[name], strict=True)), sizes

@@ -28,9 +28,9 @@ Statuses = dict[str, str]
 
 @dataclass
 class Served:
-    """A store in processes of its own, in the folder ``place``."""
+    """A store in processes of its own, in ``folder``."""
 
-    place: Path
+    folder: Path
     uri: str
     command: list[str]
     ready: Callable[[], bool]
@@ -38,11 +38,11 @@ class Served:
     process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        with (self.place / "log").open("ab") as log:
+        with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
                 self.command,
                 env=self.environment,
-                cwd=self.place,
+                cwd=self.folder,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
@@ -66,42 +66,45 @@ class Served:
         main = [] if self.process is None else [psutil.Process(self.process.pid)]
         for process in [
             *main,
-            *(child for each in main for child in each.children(recursive=True)),
+            *(child for parent in main for child in parent.children(recursive=True)),
         ]:
             with suppress(psutil.NoSuchProcess):
                 process.send_signal(number)
 
 
-def mlflow_server(place: Path) -> Served:
+def mlflow_server(folder: Path) -> Served:
     """What `allelse ui` and docs/mlflow.md start, on a database of its own."""
     port = free_port(0)
     uri = f"http://127.0.0.1:{port}"
-    command = ui_command(place, port=port)
+    command = ui_command(folder, port=port)
     return Served(
-        place, uri, command, lambda: answers(uri, 1.0), ui_environment(default_uri(place))
+        folder, uri, command, lambda: answers(uri, 1.0), ui_environment(default_uri(folder))
     )
 
 
-def postgres(place: Path) -> Served:
+def postgres(folder: Path) -> Served:
     """Debian's server, without a password on the loopback address. It refuses to run as root: then
     as its own user."""
-    port, data = free_port(0), str(place / "data")
+    port = free_port(0)
+    data = str(folder / "data")
     if os.geteuid() == 0:
-        shutil.chown(place, "postgres", "postgres")
-    made = [*_as_postgres("initdb"), "-D", data, "-U", "postgres", "-A", "trust", "--no-sync"]
-    subprocess.run(made, check=True, stdout=subprocess.DEVNULL, cwd=place)
+        shutil.chown(folder, "postgres", "postgres")
+    initdb = [*_as_postgres("initdb"), "-D", data, "-U", "postgres", "-A", "trust", "--no-sync"]
+    subprocess.run(initdb, check=True, stdout=subprocess.DEVNULL, cwd=folder)
     options = [
         "-c",
         "listen_addresses=127.0.0.1",
         "-c",
         "fsync=off",
         "-c",
-        f"unix_socket_directories={place}",
+        f"unix_socket_directories={folder}",
     ]
     command = [*_as_postgres("postgres"), "-D", data, "-p", str(port), *options]
-    asked = [str(POSTGRES / "pg_isready"), "--quiet", "--host=127.0.0.1", f"--port={port}"]
+    is_ready = [str(POSTGRES / "pg_isready"), "--quiet", "--host=127.0.0.1", f"--port={port}"]
     uri = f"postgresql+psycopg://postgres@127.0.0.1:{port}/postgres"
-    return Served(place, uri, command, lambda: subprocess.run(asked, check=False).returncode == 0)
+    return Served(
+        folder, uri, command, lambda: subprocess.run(is_ready, check=False).returncode == 0
+    )
 
 
 def _as_postgres(program: str) -> list[str]:
@@ -114,11 +117,11 @@ def _as_postgres(program: str) -> list[str]:
 
 
 @contextmanager
-def serving(kind: Callable[[Path], Served]) -> Iterator[Served]:
+def serving(make_store: Callable[[Path], Served]) -> Iterator[Served]:
     """A running store in a folder that its own user can reach."""
-    with tempfile.TemporaryDirectory() as place:
-        Path(place).chmod(0o755)
-        store = kind(Path(place))
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        store = make_store(Path(folder))
         try:
             store.start()
             yield store
@@ -127,9 +130,9 @@ def serving(kind: Callable[[Path], Served]) -> Iterator[Served]:
             store.kill()
 
 
-def start(study: Study, *more: str, uri: str = "") -> subprocess.Popen[str]:
+def start(study: Study, *options: str, uri: str = "") -> subprocess.Popen[str]:
     """The syncer, as a sweep starts it."""
-    words = ["--study", str(study.folder), "--experiment", EXPERIMENT, *more]
+    words = ["--study", str(study.folder), "--experiment", EXPERIMENT, *options]
     return subprocess.Popen(
         [sys.executable, "-m", "tracking.mlflow.sync", *words],
         stdin=subprocess.PIPE,
@@ -151,16 +154,16 @@ def wait_for(condition: Callable[[], bool]) -> None:
 def assert_exact(study: Study, statuses: Statuses, uri: str) -> None:
     """One run per trial with its status and exactly its journal's points; nothing is RUNNING."""
     client, experiment = opened(uri)
-    found = client.search_runs([experiment], f"tags.`sweep.id` = '{study.name}'")
-    of_trials = [run for run in found if "trial.key" in run.data.tags]
-    assert sorted(run.data.tags["trial.key"] for run in of_trials) == sorted(statuses), (
+    runs = client.search_runs([experiment], f"tags.`sweep.id` = '{study.name}'")
+    trial_runs = [run for run in runs if "trial.key" in run.data.tags]
+    assert sorted(run.data.tags["trial.key"] for run in trial_runs) == sorted(statuses), (
         "one run per trial"
     )
-    assert {run.data.tags["trial.key"]: run.info.status for run in of_trials} == statuses
-    assert all(run.info.status != "RUNNING" for run in found)
+    assert {run.data.tags["trial.key"]: run.info.status for run in trial_runs} == statuses
+    assert all(run.info.status != "RUNNING" for run in runs)
     trials = {trial.key: study.trial_folder(trial) for trial in study.trials}
-    for run in of_trials:
+    for run in trial_runs:
         journal = trials[run.data.tags["trial.key"]].journal()
-        wanted = [(line.step, round(1000 * line.ts), line.metrics["loss"]) for line in journal]
+        expected = [(line.step, round(1000 * line.ts), line.metrics["loss"]) for line in journal]
         points = client.get_metric_history(run.info.run_id, "loss")
-        assert sorted((point.step, point.timestamp, point.value) for point in points) == wanted
+        assert sorted((point.step, point.timestamp, point.value) for point in points) == expected

@@ -52,21 +52,21 @@ def make(
     return read_study(folder)
 
 
-def train(study: Study, place: int, scores: dict[str, dict[str, Any]], **costs: Any) -> None:
+def train(study: Study, index: int, scores: dict[str, dict[str, Any]], **costs: Any) -> None:
     """Finish the trial at this place of the study."""
-    trial = study.trials[place]
+    trial = study.trials[index]
     folder = study.trial_folder(trial)
     attempt = begin(folder)
     settings = {"net": {"hidden": 64}, "predict": {"threshold": 0.5, "vote": 1}, "seed": trial.seed}
     paths = {"runs": "/r", "data": "/d", "checkpoints": None}
-    about = {"key": trial.key, "data_fingerprint": "f" * 64}
-    folder.config_path.write_text(yaml.safe_dump({**settings, **about, "paths": paths}), "utf-8")
+    identity = {"key": trial.key, "data_fingerprint": "f" * 64}
+    folder.config_path.write_text(yaml.safe_dump({**settings, **identity, "paths": paths}), "utf-8")
     folder.report(attempt, 10, {"train/loss": 0.5, "checkpoint": 7.0}, checkpoint=10)
     head = {"key": trial.key, "row": trial.row, "seed": trial.seed, "step": 10, "attempt": attempt}
-    scores = {name: {"decode": {}} | of_set for name, of_set in scores.items()}
-    for name, of_set in scores.items():
+    scores = {name: {"decode": {}} | set_scores for name, set_scores in scores.items()}
+    for name, set_scores in scores.items():
         folder.write_artifact(
-            statistics_name(name), statistics_text(head | {"scores": of_set}, [{"right": 1}])
+            statistics_name(name), statistics_text(head | {"scores": set_scores}, [{"right": 1}])
         )
     folder.write_result({**head, **COSTS, **costs, "scores": scores})
     folder.attempts.end(attempt, "finished")
@@ -75,20 +75,20 @@ def train(study: Study, place: int, scores: dict[str, dict[str, Any]], **costs: 
 def digits(folder: Path, *accuracies: float) -> Study:
     """Two rows with two seeds each: as many are finished as there are accuracies."""
     study = make(folder, DIGITS, ROWS, (1, 2))
-    for place, accuracy in enumerate(accuracies):
-        train(study, place, {"test": {"accuracy": accuracy, "loss": 0.25, "decode": {}}})
+    for index, accuracy in enumerate(accuracies):
+        train(study, index, {"test": {"accuracy": accuracy, "loss": 0.25, "decode": {}}})
     return study
 
 
 def tagging(folder: Path, *settings: dict[str, Any]) -> Study:
     """Two rows with one seed, scored on two sets with these settings."""
     study = make(folder, TAGGING, {"base": {"depth": 2}, "deep": {"depth": 8, "norm": None}}, (1,))
-    for place, decode in enumerate(settings):
-        dev = {"f1": 91.25 - place, "f1_version": "v1", "error": 0.125, "decode": decode}
+    for index, decode in enumerate(settings):
+        dev = {"f1": 91.25 - index, "f1_version": "v1", "error": 0.125, "decode": decode}
         train(
             study,
-            place,
-            {"dev": dev, "test": {"accuracy": 0.5 + place / 4}},
-            params=None if place else 4810,
+            index,
+            {"dev": dev, "test": {"accuracy": 0.5 + index / 4}},
+            params=None if index else 4810,
         )
     return study

@@ -30,21 +30,22 @@ TEXTS = {
 
 def reported(folder: Path, seeds: int = 3, steps: range = range(10, 60, 10)) -> Study:
     """The second row's change, and what it says, are HTML that a page must not run."""
-    made = make_study(folder, {row: list(range(1, seeds + 1)) for row in NLL})
+    draft = make_study(folder, {row: list(range(1, seeds + 1)) for row in NLL})
     trials = tuple(
-        replace(t, change=HOSTILE if t.row == "a_heads_1" else t.change) for t in made.trials
+        replace(t, change=HOSTILE if t.row == "a_heads_1" else t.change) for t in draft.trials
     )
-    study = replace(made, trials=trials)
+    study = replace(draft, trials=trials)
     write_study(study)
-    for place, _ in enumerate(trials):
-        _train(study, place, steps)
+    for index, _ in enumerate(trials):
+        _train(study, index, steps)
     return study
 
 
-def _train(study: Study, place: int, steps: range) -> None:
+def _train(study: Study, index: int, steps: range) -> None:
     """The curve falls to the trial's own end."""
-    trial = study.trials[place]
-    folder, nll = study.trial_folder(trial), NLL[trial.row][trial.seed - 1]
+    trial = study.trials[index]
+    folder = study.trial_folder(trial)
+    nll = NLL[trial.row][trial.seed - 1]
     attempt = begin(folder)
     for step in steps:
         reported = {"dev/nll": nll + 10 / step, "train/loss": nll + 20 / step}
@@ -62,8 +63,8 @@ def _train(study: Study, place: int, steps: range) -> None:
     folder.provenance_path.write_text(
         json.dumps({"commit": "c0ffee", "host": "node", "device": "cpu"}), "utf-8"
     )
-    said = "eine Katze" if trial.row == "base" else SPOKEN
-    folder.write_artifact("hypotheses/dev.txt", f"{said}\nein\u2028Hund\neins\n")
+    hypothesis = "eine Katze" if trial.row == "base" else SPOKEN
+    folder.write_artifact("hypotheses/dev.txt", f"{hypothesis}\nein\u2028Hund\neins\n")
     finish(
         study,
         trial,

@@ -65,8 +65,8 @@ class Runs:
             writer.writeheader()
             writer.writerows(lines)
         base = "variant=base" if self.are_named else "optimizer=adam"
-        named = ["--row", "variant"] if self.are_named else ["--ignore", "variant"]
-        return ["import", str(path), "--base", base, *named, "--metric", "bleu:up"]
+        row_options = ["--row", "variant"] if self.are_named else ["--ignore", "variant"]
+        return ["import", str(path), "--base", base, *row_options, "--metric", "bleu:up"]
 
     def _formed(self, line: Line) -> Line:
         number = self.lines.index(line)
@@ -92,8 +92,8 @@ class Runs:
 
 def clean_runs(chance: Random, are_named: bool | None = None) -> Runs:
     """Base and three to six rows that each change one thing, all at the same seeds."""
-    named = chance.random() < 0.5 if are_named is None else are_named
-    runs = Runs(chance, chance.choice(FORMS), named)
+    has_names = chance.random() < 0.5 if are_named is None else are_named
+    runs = Runs(chance, chance.choice(FORMS), has_names)
     first = chance.choice((0, 1, 1, 42))
     seeds = range(first, first + chance.choice((3, 4, 5)))
     changes = [{}, *chance.sample(CHANGES, chance.randint(3, 6))]
@@ -178,10 +178,10 @@ def unequal_steps(runs: Runs) -> Planted:
 def repeated_run(runs: Runs) -> Planted:
     """A seed that was run again, with another score."""
     line = runs.any_line()
-    again = line | {"name": f"{line['name']}-again", "bleu": line["bleu"] + 0.31}
-    again["output_dir"] += "-again"
-    runs.lines.append(again)
-    return "repeated-runs", _names([again])
+    repeated_line = line | {"name": f"{line['name']}-again", "bleu": line["bleu"] + 0.31}
+    repeated_line["output_dir"] += "-again"
+    runs.lines.append(repeated_line)
+    return "repeated-runs", _names([repeated_line])
 
 
 def copied_run(runs: Runs) -> Planted:
@@ -245,16 +245,16 @@ def _names(lines: Sequence[Line]) -> list[str]:
 def larger_base(runs: Runs) -> None:
     """Base with more seeds than its rows: differences are known better so."""
     seed = max(line["seed"] for line in runs.lines)
-    for more in (1, 2):
-        runs.lines.append(_line(runs.chance, {}, 0.0, seed + more, len(runs.lines)))
+    for offset in (1, 2):
+        runs.lines.append(_line(runs.chance, {}, 0.0, seed + offset, len(runs.lines)))
 
 
 def longer_row(runs: Runs) -> None:
     """A row that is about the number of steps, and says so."""
     for line in runs.of_row("base"):
-        more = line | {"variant": "max_steps2000", "max_steps": 2000, "steps": 2000}
-        more |= {"name": f"max_steps2000-s{line['seed']}", "bleu": line["bleu"] + 0.417}
-        runs.lines.append(more | {"output_dir": f"{line['output_dir']}-longer"})
+        longer = line | {"variant": "max_steps2000", "max_steps": 2000, "steps": 2000}
+        longer |= {"name": f"max_steps2000-s{line['seed']}", "bleu": line["bleu"] + 0.417}
+        runs.lines.append(longer | {"output_dir": f"{line['output_dir']}-longer"})
     for line in runs.lines:
         line.setdefault("max_steps", 1000)
 

@@ -27,20 +27,20 @@ SAMPLES = 40
 
 def lines(seed: int, chance: float) -> list[dict[str, Any]]:
     """Samples whose tokens are the same in every trial."""
-    made = random.Random(seed)
+    generator = random.Random(seed)
     return [
         {
-            "right": int(made.random() < chance),
-            "nats": made.uniform(1, 2) / chance,
-            "tokens": 3 + place % 5,
+            "right": int(generator.random() < chance),
+            "nats": generator.uniform(1, 2) / chance,
+            "tokens": 3 + index % 5,
         }
-        for place in range(SAMPLES)
+        for index in range(SAMPLES)
     ]
 
 
-def scores(of: list[dict[str, Any]], **settings: Any) -> dict[str, Any]:
-    loss = sum(line["nats"] for line in of) / sum(line["tokens"] for line in of)
-    accuracy = sum(line["right"] for line in of) / len(of)
+def scores(samples: list[dict[str, Any]], **settings: Any) -> dict[str, Any]:
+    loss = sum(line["nats"] for line in samples) / sum(line["tokens"] for line in samples)
+    accuracy = sum(line["right"] for line in samples) / len(samples)
     return {
         "accuracy": accuracy,
         "loss": loss,
@@ -49,22 +49,23 @@ def scores(of: list[dict[str, Any]], **settings: Any) -> dict[str, Any]:
     }
 
 
-def finish(study: Study, place: int, of: list[dict[str, Any]], **settings: Any) -> None:
+def finish(study: Study, index: int, samples: list[dict[str, Any]], **settings: Any) -> None:
     """Finish the trial at this place with these samples."""
-    scored = scores(of, **settings)
-    other_tasks.train(study, place, {"dev": scored})
-    folder, trial = study.trial_folder(study.trials[place]), study.trials[place]
+    scored = scores(samples, **settings)
+    other_tasks.train(study, index, {"dev": scored})
+    folder = study.trial_folder(study.trials[index])
+    trial = study.trials[index]
     folder.write_artifact(
         statistics_name("dev"),
-        statistics_text({"key": trial.key, "step": 10, "scores": scored}, of),
+        statistics_text({"key": trial.key, "step": 10, "scores": scored}, samples),
     )
 
 
 def make(folder: Path, rows: dict[str, float], seeds: tuple[int, ...] = (1, 2)) -> Study:
     """A finished study; each row with the chance that it is right."""
     study = other_tasks.make(
-        folder, CARD, {row: {"depth": place} for place, row in enumerate(rows)}, seeds
+        folder, CARD, {row: {"depth": index} for index, row in enumerate(rows)}, seeds
     )
-    for place, trial in enumerate(study.trials):
-        finish(study, place, lines(100 * trial.seed + place, rows[trial.row]))
+    for number, trial in enumerate(study.trials):
+        finish(study, number, lines(100 * trial.seed + number, rows[trial.row]))
     return study

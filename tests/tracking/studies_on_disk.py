@@ -101,8 +101,8 @@ def finish(study: Study, trial: StudyTrial, attempt: int, step: int, **dev: Any)
 
 def send(study: Study, experiment: str | None = EXPERIMENT) -> None:
     """To the default store, as `allelse sync` does."""
-    named = ["--experiment", experiment] if experiment else []
-    assert sync.main(["--study", str(study.folder), *named]) == 0
+    options = ["--experiment", experiment] if experiment else []
+    assert sync.main(["--study", str(study.folder), *options]) == 0
 
 
 def opened(uri: str, experiment: str = EXPERIMENT) -> Store:
@@ -112,8 +112,8 @@ def opened(uri: str, experiment: str = EXPERIMENT) -> Store:
 
 def runs_of(study: Study, store: Store) -> list[Any]:
     client, experiment = store
-    wanted = f"tags.`sweep.id` = '{study.name}' and tags.`trial.key` != ''"
-    return list(client.search_runs([experiment], wanted))
+    query = f"tags.`sweep.id` = '{study.name}' and tags.`trial.key` != ''"
+    return list(client.search_runs([experiment], query))
 
 
 def only_run(study: Study, store: Store) -> Any:

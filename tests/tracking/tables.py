@@ -16,9 +16,10 @@ from tracking.table.columns import StudyTable
 
 def scored(folder: Path, *settings: tuple[str, int, Mapping[str, Any]]) -> Study:
     """A finished study from rows, seeds and the settings of `decode` that differ from DECODE."""
-    study = make_study(
-        folder, {row: [s for r, s, _ in settings if r == row] for row, *_ in settings}
-    )
+    seeds: dict[str, list[int]] = {}
+    for row, seed, _ in settings:
+        seeds.setdefault(row, []).append(seed)
+    study = make_study(folder, seeds)
     for trial, (*_, decode) in zip(study.trials, settings, strict=True):
         finish(study, trial, begin(study.trial_folder(trial)), 30, decode={**DECODE, **decode})
     return study
@@ -32,9 +33,9 @@ def shown(study: Study, width: int = 120) -> str:
     return console.file.getvalue()
 
 
-def written(kind: str, study: Study) -> str:
+def written(form: str, study: Study) -> str:
     """The table in this format, without tests."""
-    return layout.written(kind, StudyTable(study, table(study)))
+    return layout.written(form, StudyTable(study, table(study)))
 
 
 def by_name(study: Study) -> dict[str, TableRow]:

@@ -11,17 +11,19 @@ def test_a_followed_log_gives_every_line_once_although_it_is_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log, "WHOLE_LOG", 100)
-    path, followed = tmp_path / "log.txt", log.FollowedLog(tmp_path / "log.txt")
+    path = tmp_path / "log.txt"
+    followed = log.FollowedLog(tmp_path / "log.txt")
     assert followed.more() == ""
-    written, seen = [f"line {number} of the log\n" for number in range(30)], ""
-    for place, line in enumerate(written):
+    lines = [f"line {number} of the log\n" for number in range(30)]
+    text = ""
+    for index, line in enumerate(lines):
         log.append_log(path, line)
-        seen += followed.more() if place % 3 == 0 else ""
-    assert seen + followed.more() == "".join(written)
+        text += followed.more() if index % 3 == 0 else ""
+    assert text + followed.more() == "".join(lines)
     followed.close()
-    assert sum(file.stat().st_size for file in tmp_path.iterdir()) <= 2 * (100 + len(written[-1]))
+    assert sum(file.stat().st_size for file in tmp_path.iterdir()) <= 2 * (100 + len(lines[-1]))
     afterwards = log.FollowedLog(path).more()
-    assert "".join(written).endswith(afterwards)
+    assert "".join(lines).endswith(afterwards)
     assert len(afterwards) > 100
 
 

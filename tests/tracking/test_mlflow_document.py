@@ -23,7 +23,7 @@ def test_every_kind_of_metric_is_explained() -> None:
         value for name, value in vars(pages).items() if name.isupper() and str(value).endswith("/")
     ]
     assert len(kinds) == 7
-    assert {*COSTS, *(f"{kind}<metric>" for kind in kinds)} <= set(CELLS)
+    assert {*COSTS, *(f"{prefix}<metric>" for prefix in kinds)} <= set(CELLS)
 
 
 def test_runs_have_what_is_explained_and_the_searches_find_them(
@@ -39,9 +39,9 @@ def test_runs_have_what_is_explained_and_the_searches_find_them(
         if not name.startswith("mlflow.")
     ]
     files = [file.path for file in store[0].list_artifacts(run.info.run_id)]
-    found = [*tags, *run.data.metrics, *files]
-    assert {"sweep.id", "final/accuracy"} <= set(found)
-    assert [name for name in found if not EXPLAINED.fullmatch(name)] == ["checkpoint"], (
+    names = [*tags, *run.data.metrics, *files]
+    assert {"sweep.id", "final/accuracy"} <= set(names)
+    assert [name for name in names if not EXPLAINED.fullmatch(name)] == ["checkpoint"], (
         "a metric of the task's own"
     )
 

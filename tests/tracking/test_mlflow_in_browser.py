@@ -23,7 +23,7 @@ pytestmark = pytest.mark.browser
 def shown(runs: Path) -> Study:
     """Nine finished runs."""
     study = make_study(runs / "a study", dict.fromkeys(("base", "a_heads_1", "c_layers_2"), SEEDS))
-    for place, trial in enumerate(study.trials):
+    for index, trial in enumerate(study.trials):
         folder = study.trial_folder(trial)
         attempt = begin(folder)
         for step in (10, 20, 30):
@@ -34,7 +34,7 @@ def shown(runs: Path) -> Study:
                 checkpoint=step,
             )
         folder.write_artifact("hypotheses/dev.txt", f"Satz von {trial.name}.\n")
-        finish(study, trial, attempt, 30, ppl=4.5 + place / 8, bleu=30.0 - place, decode=DECODE)
+        finish(study, trial, attempt, 30, ppl=4.5 + index / 8, bleu=30.0 - index, decode=DECODE)
     send(study, None)
     return study
 
@@ -94,15 +94,15 @@ def test_the_first_page_is_the_table_without_scrolling(
     ):
         head = page.get_by_role("columnheader").filter(has_text=name).first
         head.wait_for()
-        place = head.bounding_box()
-        assert 0 <= place["x"] <= place["x"] + place["width"] <= 1400, f"{name} is at {place}"
-    named = page.locator("a").filter(has_text=re.compile(r" s\d$"))
-    named.nth(8).wait_for()
-    runs = named.all()
-    found = [
+        box = head.bounding_box()
+        assert 0 <= box["x"] <= box["x"] + box["width"] <= 1400, f"{name} is at {box}"
+    run_links = page.locator("a").filter(has_text=re.compile(r" s\d$"))
+    run_links.nth(8).wait_for()
+    runs = run_links.all()
+    texts = [
         run.inner_text().strip() for run in sorted(runs, key=lambda run: run.bounding_box()["y"])
     ]
-    assert found == [
+    assert texts == [
         f"{row} s{seed}" for row in ("base", "A heads 1", "C layers 2") for seed in SEEDS
     ]
     text = page.inner_text("body")

@@ -25,11 +25,11 @@ Synced = tuple[Study, list[Any]]
 def two_rows(folder: Path, store: Store) -> Synced:
     """Two rows with two seeds; the devices of the first trial are known."""
     study = digits(folder, 0.9, 0.92, 0.95, 0.95)
-    for trial, known in zip(study.trials, (DEVICE_COSTS, {}, {}, {}), strict=True):
+    for trial, costs in zip(study.trials, (DEVICE_COSTS, {}, {}, {}), strict=True):
         files = study.trial_folder(trial)
-        files.write_result({**(files.result() or {}), "flops": 1e6, **known})
-        about = {"commit": "c0ffee", "samples": {"train": 5}, "data_fingerprint": "f" * 64}
-        files.provenance_path.write_text(json.dumps(about), "utf-8")
+        files.write_result({**(files.result() or {}), "flops": 1e6, **costs})
+        record = {"commit": "c0ffee", "samples": {"train": 5}, "data_fingerprint": "f" * 64}
+        files.provenance_path.write_text(json.dumps(record), "utf-8")
     send(study)
     return study, sorted(runs_of(study, store), key=lambda run: run.data.tags["study.order"])
 
@@ -43,18 +43,24 @@ def test_user_source_and_version_are_known(synced: Synced) -> None:
     study, runs = synced
     names = ("mlflow.user", "mlflow.source.type", "mlflow.source.name", "mlflow.source.git.commit")
     for run in runs:
-        found = [run.data.tags[name] for name in names]
-        assert found == [study.folder.owner(), "LOCAL", "allelse", "c0ffee"]
+        tags = [run.data.tags[name] for name in names]
+        assert tags == [study.folder.owner(), "LOCAL", "allelse", "c0ffee"]
 
 
 def test_a_dataset_for_each_set_has_a_source_and_a_size(synced: Synced) -> None:
     (train, test) = synced[1][0].inputs.dataset_inputs
-    assert [each.dataset.name for each in (train, test)] == ["digits/train", "digits/test"]
-    assert [json.loads(each.dataset.profile) for each in (train, test)] == [
+    assert [dataset_input.dataset.name for dataset_input in (train, test)] == [
+        "digits/train",
+        "digits/test",
+    ]
+    assert [json.loads(dataset_input.dataset.profile) for dataset_input in (train, test)] == [
         {"num_rows": 5},
         {"num_rows": 1},
     ]
-    assert [tag.value for each in (train, test) for tag in each.tags] == ["training", "testing"]
+    assert [tag.value for dataset_input in (train, test) for tag in dataset_input.tags] == [
+        "training",
+        "testing",
+    ]
     assert mlflow.data.get_source(train).uri == "file:///d"
 
 
@@ -68,8 +74,8 @@ def test_a_difference_is_from_the_mean_over_all_seeds_of_base_and_follows_it(
     )
     folder = study.trial_folder(study.trials[1])
     result = folder.result() or {}
-    again = result["scores"] | {"test": result["scores"]["test"] | {"accuracy": 0.94}}
-    folder.write_result({**result, "scores": again, "scoring": 2})
+    new_scores = result["scores"] | {"test": result["scores"]["test"] | {"accuracy": 0.94}}
+    folder.write_result({**result, "scores": new_scores, "scoring": 2})
 
     def of_wide() -> list[float]:
         send(study)
@@ -81,20 +87,20 @@ def test_a_difference_is_from_the_mean_over_all_seeds_of_base_and_follows_it(
 
     assert of_wide() == pytest.approx([0.03, 0.03])
     points = [store[0].get_metric_history(run.info.run_id, "final/accuracy") for run in sent]
-    assert [len(each) for each in points] == [1, 2, 1, 1], "only a new score is another point"
-    dropped = {"ts": "2999-01-01T00:00:00Z", "command": "allelse drop", "dropped": ["base-s2"]}
-    kept = tuple(trial for trial in study.trials if trial != study.trials[1])
-    write_study(replace(study, trials=kept, asked=(*study.asked, dropped)))
+    assert [len(point) for point in points] == [1, 2, 1, 1], "only a new score is another point"
+    drop_request = {"ts": "2999-01-01T00:00:00Z", "command": "allelse drop", "dropped": ["base-s2"]}
+    other_trials = tuple(trial for trial in study.trials if trial != study.trials[1])
+    write_study(replace(study, trials=other_trials, asked=(*study.asked, drop_request)))
     assert of_wide() == pytest.approx([0.05, 0.05])
 
 
 def test_costs_of_devices_are_there_only_where_their_rates_are_known(synced: Synced) -> None:
-    first, *others = (run.data.metrics for run in synced[1])
+    first, *other_metrics = (run.data.metrics for run in synced[1])
     assert {name: first[name] for name in DEVICE_COSTS} == DEVICE_COSTS
     assert first["flops"] == 1e6
     assert all(
-        "device_flops" not in other and "mfu" not in other and other["flops"] == 1e6
-        for other in others
+        "device_flops" not in metrics and "mfu" not in metrics and metrics["flops"] == 1e6
+        for metrics in other_metrics
     )
 
 
@@ -108,7 +114,8 @@ def test_a_run_that_is_sent_again_has_each_point_once_and_one_model(
     for run in runs:
         (model,) = models(client, run)
         assert [
-            each.model_id for each in client.get_run(run.info.run_id).outputs.model_outputs
+            model_output.model_id
+            for model_output in client.get_run(run.info.run_id).outputs.model_outputs
         ] == [model.model_id]
         numbers = {metric.key: metric.value for metric in model.metrics}
         assert numbers["final/accuracy"] == run.data.metrics["final/accuracy"]
@@ -130,11 +137,11 @@ def test_rows_have_mean_deviation_and_mark_in_every_run_and_in_the_study_s(
     words = [run.data.tags["row.accuracy"] for run in runs]
     assert words == ["0.910 ± 0.014"] * 2 + ["0.950 ± 0.000, +0.040"] * 2
     client, experiment = store
-    wanted = f"tags.kind = 'study' AND tags.`sweep.id` = '{study.name}'"
-    (own,) = client.search_runs([experiment], wanted)
-    table = Path(client.download_artifacts(own.info.run_id, "table.md", str(tmp_path))).read_text(
-        "utf-8"
-    )
+    query = f"tags.kind = 'study' AND tags.`sweep.id` = '{study.name}'"
+    (study_run,) = client.search_runs([experiment], query)
+    table = Path(
+        client.download_artifacts(study_run.info.run_id, "table.md", str(tmp_path))
+    ).read_text("utf-8")
     assert "| 0.950 ± 0.000 | +0.040 |" in table
 
 
@@ -146,7 +153,8 @@ def test_a_double_without_content_is_removed_and_a_deleted_run_made_again(
     attempt = begin(folder)
     report(folder, attempt, range(1, 4), checkpoints=(3,))
     send(study)
-    run, client = only_run(study, store), store[0]
+    run = only_run(study, store)
+    client = store[0]
     client.create_run(
         run.info.experiment_id, 0, {"sweep.identity": study.mark, "trial.key": study.trials[0].key}
     )
@@ -159,11 +167,11 @@ def test_a_double_without_content_is_removed_and_a_deleted_run_made_again(
 
 
 def models(client: Any, run: Any) -> Sequence[Any]:
-    wanted = f"source_run_id = '{run.info.run_id}'"
-    found: Sequence[Any] = client.search_logged_models(
-        [run.info.experiment_id], filter_string=wanted
+    query = f"source_run_id = '{run.info.run_id}'"
+    logged: Sequence[Any] = client.search_logged_models(
+        [run.info.experiment_id], filter_string=query
     )
-    return found
+    return logged
 
 
 def test_what_changes_while_a_process_runs_the_study_is_being_synced(

@@ -76,17 +76,16 @@ def test_the_formats_of_the_table_have_its_columns_only(finished: Study) -> None
 @pytest.mark.parametrize("width", [60, 80, 200])
 def test_nothing_of_translation_is_shown(finished: Study, tagged: Study, width: int) -> None:
     for study in (finished, tagged):
-        content = [
-            {key: of for key, of in row.items() if key not in SETTING_COLUMNS}
-            for row in _json(study)
-        ]
+        content = []
+        for row in _json(study):
+            content.append({key: row[key] for key in row if key not in SETTING_COLUMNS})
         texts = (
             written("csv", study),
             written("md", study),
             json.dumps(content),
             shown(study, width),
         )
-        assert not [found for text in texts if (found := FOREIGN.search(text))]
+        assert not [match for text in texts if (match := FOREIGN.search(text))]
         assert max(map(len, texts[-1].splitlines())) <= width
 
 
@@ -108,8 +107,8 @@ def test_three_metrics_on_two_sets(tagged: Study) -> None:
 
 def test_published_values_have_columns_where_a_row_has_them(finished: Study) -> None:
     trials = tuple(
-        replace(each, published={"accuracy": {"base": 0.9, "wide": 0.97}[each.row]})
-        for each in finished.trials
+        replace(trial, published={"accuracy": {"base": 0.9, "wide": 0.97}[trial.row]})
+        for trial in finished.trials
     )
     study = replace(finished, trials=trials)
     assert ",paper_accuracy,seconds,delta_accuracy,paper_delta_accuracy," in written("csv", study)
@@ -119,8 +118,8 @@ def test_published_values_have_columns_where_a_row_has_them(finished: Study) -> 
 
 def test_mlflow_gets_its_metrics_and_tags(runs: Path, store: Store) -> None:
     study = digits(runs / "digits-mlflow", 0.9)
-    about = {"commit": "c0ffee", "samples": {"train": 5}, "cpu": {"model": "one", "count": 2}}
-    study.trial_folder(study.trials[0]).provenance_path.write_text(json.dumps(about), "utf-8")
+    record = {"commit": "c0ffee", "samples": {"train": 5}, "cpu": {"model": "one", "count": 2}}
+    study.trial_folder(study.trials[0]).provenance_path.write_text(json.dumps(record), "utf-8")
     send(study)
     (run,) = runs_of(study, store)
     assert run.data.metrics == {
@@ -152,13 +151,11 @@ def test_seeds_that_stopped_before_their_steps_are_marked_in_every_output(
     runs: Path, store: Store
 ) -> None:
     study = digits(runs / "digits-stopped", 0.9, 0.92)
-    for place, planned in ((2, {}), (3, {"steps": 500})):
-        train(study, place, {"test": {"accuracy": 0.95, "loss": 0.25}}, **planned)
+    for index, planned in ((2, {}), (3, {"steps": 500})):
+        train(study, index, {"test": {"accuracy": 0.95, "loss": 0.25}}, **planned)
     rows = table(study)
-    note, below = (
-        "stopped at 10 of 500 (s2)",
-        "planned steps; means include these seeds: wide (seed 2).",
-    )
+    note = "stopped at 10 of 500 (s2)"
+    below = "planned steps; means include these seeds: wide (seed 2)."
     assert [(row.scores["accuracy"], row.note) for row in rows] == [
         (pytest.approx(0.91), ""),
         (0.95, note),

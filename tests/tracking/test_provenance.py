@@ -29,16 +29,16 @@ def test_provenance_names_imported_packages_and_imports_none() -> None:
         "assert not {'torch', 'ray', 'mlflow'} & set(sys.modules); "
         "print(json.dumps(found['versions']))"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=False
     )
-    assert done.returncode == 0, done.stderr
-    assert "PyYAML" in done.stdout
-    assert "torch" not in done.stdout
-    found = of_process()
-    assert found["versions"]["allelse"] == own_version()
-    assert found["host"] == socket.gethostname()
-    assert found["cpu"]["count"] == os.cpu_count()
+    assert process.returncode == 0, process.stderr
+    assert "PyYAML" in process.stdout
+    assert "torch" not in process.stdout
+    record = of_process()
+    assert record["versions"]["allelse"] == own_version()
+    assert record["host"] == socket.gethostname()
+    assert record["cpu"]["count"] == os.cpu_count()
 
 
 def git(folder: Path, *words: str) -> None:
@@ -72,16 +72,16 @@ def test_the_diff_is_that_of_the_folder_where_the_task_lies(checkout: Path) -> N
     assert git_state(checkout / "study") == clean
     (checkout / "study" / "new.py").write_text("")
     (checkout / "study" / "toy.py").write_text('api_key = "hunter2"\n')
-    found = git_state(checkout / "study")
-    assert (found["commit"], found["dirty"], found["changes"]) == (
+    state = git_state(checkout / "study")
+    assert (state["commit"], state["dirty"], state["changes"]) == (
         clean["commit"],
         True,
         ["new.py", "toy.py"],
     )
-    assert changes(found) == " with changes in new.py, toy.py"
+    assert changes(state) == " with changes in new.py, toy.py"
     assert changes({"dirty": True, "changes": list("abcde")}) == " with changes in a, b, c, 2 more"
-    assert "-a = 1" in found["diff"]
-    assert "hunter2" not in found["diff"]
+    assert "-a = 1" in state["diff"]
+    assert "hunter2" not in state["diff"]
 
 
 def test_what_git_fails_to_tell_is_unknown(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,8 +108,8 @@ def test_attempts_whose_steps_are_in_the_weights_trained_them() -> None:
         content = with_attempt(
             content, {"attempt": number, "from": start, "steps": 100, "device": f"gpu{number}"}
         )
-    assert [each["attempt"] for each in trained_by(content, 100)] == [1, 3]
+    assert [attempt["attempt"] for attempt in trained_by(content, 100)] == [1, 3]
     assert content["device"] == "gpu3"  # the fourth only scored
     assert len(content["attempts"]) == 4
     content = with_attempt(content, {"attempt": 5, "from": 100, "of": 2, "steps": 100})
-    assert [each["attempt"] for each in trained_by(content, 100)] == [1, 2]
+    assert [attempt["attempt"] for attempt in trained_by(content, 100)] == [1, 2]

@@ -20,14 +20,14 @@ from tracking.study_lock import lock_of, write_lock
 ROWS = {"base": 0.9, "close": 0.85, "far": 0.4}
 NAME = "sweep.name=reading"
 PUBLISHED = ("paths.runs=studies", NAME)
-OUTPUTS = [f"output of sample {place}" for place in range(1, sentence_studies.SAMPLES + 1)]
+OUTPUTS = [f"output of sample {number}" for number in range(1, sentence_studies.SAMPLES + 1)]
 
 
 def answer(folder: Path, *words: str) -> str:
     """What a command prints."""
-    done = typed(folder, *words)
-    assert done.exit_code == 0, done.output
-    return str(done.stdout)
+    outcome = typed(folder, *words)
+    assert outcome.exit_code == 0, outcome.output
+    return str(outcome.stdout)
 
 
 def digests(folder: Path) -> dict[str, str]:
@@ -50,19 +50,21 @@ def all_text(folder: Path) -> str:
     return b"\n".join(contents).decode()
 
 
-def _without_texts(shown: str) -> str:
+def _without_texts(output: str) -> str:
     """What a command shows without outputs, of which a published study has few, and without the
     study's folder."""
-    lines = [line for line in shown.splitlines() if "output of sample" not in line]
+    lines = [line for line in output.splitlines() if "output of sample" not in line]
     return re.sub(r"\{\s*\}", "{}", "\n".join(lines)).replace("studies/reading", "runs/reading")
 
 
 @pytest.fixture
 def study(tmp_path: Path) -> Study:
     """Three rows with three seeds, whose trials have outputs."""
-    made = sentence_studies.make(tmp_path / "runs" / "reading", ROWS, (1, 2, 3))
-    write_study(replace(made, task=replace(made.task, artifacts=("outputs",)), identity="1f" * 16))
-    study = read_study(made.folder)
+    draft = sentence_studies.make(tmp_path / "runs" / "reading", ROWS, (1, 2, 3))
+    write_study(
+        replace(draft, task=replace(draft.task, artifacts=("outputs",)), identity="1f" * 16)
+    )
+    study = read_study(draft.folder)
     for trial in study.trials:
         study.trial_folder(trial).write_artifact(
             "outputs/dev.txt", "".join(f"{line}\n" for line in OUTPUTS)
@@ -82,11 +84,12 @@ def test_a_published_study_shows_what_the_study_shows_to_the_last_digit(
         ("status", "--json"),
     ):
         ours, theirs = (
-            _without_texts(answer(tmp_path, words[0], *of, *words[1:]))
-            for of in ((NAME,), PUBLISHED)
+            _without_texts(answer(tmp_path, words[0], *selection, *words[1:]))
+            for selection in ((NAME,), PUBLISHED)
         )
         assert ours == theirs, words
-    plain, published = load(tmp_path / "runs" / "reading"), load(tmp_path / "studies" / "reading")
+    plain = load(tmp_path / "runs" / "reading")
+    published = load(tmp_path / "studies" / "reading")
     for name in ("trials", "scores", "curves"):
         assert getattr(plain, name).equals(getattr(published, name)), name
     assert (tmp_path / "studies/reading/base-s1/statistics/dev.jsonl.gz").exists()
@@ -95,7 +98,8 @@ def test_a_published_study_shows_what_the_study_shows_to_the_last_digit(
 def test_publishing_again_changes_nothing_and_adds_later_trials(
     tmp_path: Path, study: Study
 ) -> None:
-    later, waiting = study.trial_folder(study.trials[-1]).path, tmp_path / "waiting"
+    later = study.trial_folder(study.trials[-1]).path
+    waiting = tmp_path / "waiting"
     later.rename(waiting)
     answer(tmp_path, "publish", NAME)
     first = digests(tmp_path / "studies")
@@ -111,7 +115,7 @@ def test_publishing_again_changes_nothing_and_adds_later_trials(
         name: digest for name, digest in first.items() if "-s" in name
     }
     assert {name.split("/")[1] for name in trials if name not in first} == {"far-s3"}
-    assert all(path.stat().st_mtime_ns == before for path, before in times.items())
+    assert all(path.stat().st_mtime_ns == old_time for path, old_time in times.items())
 
 
 def test_a_published_study_goes_back_to_runs_and_is_published_from_there(
@@ -130,8 +134,8 @@ def test_a_published_study_goes_back_to_runs_and_is_published_from_there(
 def test_it_has_ten_lines_of_each_output_and_no_other_text(tmp_path: Path, study: Study) -> None:
     answer(tmp_path, "publish", NAME)
     text = all_text(tmp_path / "studies")
-    shown = {int(place) for place in re.findall(r"output of sample (\d+)", text)}
-    assert shown == {1, 5, 9, 13, 17, 21, 25, 29, 33, 37}
+    numbers = {int(number) for number in re.findall(r"output of sample (\d+)", text)}
+    assert numbers == {1, 5, 9, 13, 17, 21, 25, 29, 33, 37}
     assert all_text(study.folder).count(f"{OUTPUTS[1]}\n") == len(study.trials), (
         "the study has all of them"
     )
@@ -164,7 +168,7 @@ def test_no_test_is_published_before_all_locked_trials_are_there(
 
 def test_no_verb_writes_into_a_published_study(tmp_path: Path, study: Study) -> None:
     answer(tmp_path, "publish", NAME)
-    before = digests(tmp_path / "studies")
+    old_digests = digests(tmp_path / "studies")
     for words in (
         ("status",),
         ("status", "--curves"),
@@ -179,7 +183,7 @@ def test_no_verb_writes_into_a_published_study(tmp_path: Path, study: Study) -> 
     refused = typed(tmp_path, "report", *PUBLISHED)
     assert refused.exit_code == 2
     assert "--output is missing, and reading is published" in refused.output
-    assert digests(tmp_path / "studies") == before
+    assert digests(tmp_path / "studies") == old_digests
 
 
 @pytest.mark.slow
@@ -187,13 +191,13 @@ def test_mlflow_gets_a_published_study_from_a_copy(
     tmp_path: Path, study: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer(tmp_path, "publish", NAME)
-    before = digests(tmp_path / "studies")
+    old_digests = digests(tmp_path / "studies")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     for _ in range(2):
         answer(tmp_path, "sync", *PUBLISHED)
     (database,) = (tmp_path / "cache").rglob("mlflow.db")
     assert (database.parent / "reading" / "mlflow-ledger.json").exists()
-    assert digests(tmp_path / "studies") == before
+    assert digests(tmp_path / "studies") == old_digests
 
 
 def test_a_damaged_copy_is_named(tmp_path: Path, study: Study) -> None:

@@ -36,7 +36,8 @@ class Syncer:
     """`--follow` of a study."""
 
     def __init__(self, study: Study, uri: str) -> None:
-        self.study, self.process = study, start(study, "--follow", uri=uri)
+        self.study = study
+        self.process = start(study, "--follow", uri=uri)
 
     def __enter__(self) -> "Syncer":
         return self
@@ -69,14 +70,16 @@ class Training:
 
     def __init__(self, folder: Path) -> None:
         self.study = make_study(folder, {"base": [1, 2], "a_heads_1": [1, 2], "c_layers_2": [1, 2]})
-        self.first, self._last = self.study.trials[0], 0
+        self.first = self.study.trials[0]
+        self._last = 0
         self._attempts = {
             trial.key: begin(self.study.trial_folder(trial)) for trial in self.study.trials
         }
 
     def go_on(self, steps: int = 20) -> int:
         """Returns the last step that is sent: a further report may still join the newest one."""
-        first, self._last = self._last + 1, self._last + steps
+        first = self._last + 1
+        self._last = self._last + steps
         for trial in self.study.trials:
             folder = self.study.trial_folder(trial)
             report(

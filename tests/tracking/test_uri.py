@@ -100,11 +100,12 @@ def secrets(size: int = 10) -> list[str]:
     """Generated passwords: URL-safe ones, and some with characters that a careless person does not
     encode."""
     drawn = random.Random(1)
-    plain, careless = string.ascii_letters + string.digits + "-_.~!$%+*,=", "@/:?#; '&"
+    plain = string.ascii_letters + string.digits + "-_.~!$%+*,="
+    careless = "@/:?#; '&"
     digits = [f"2024{mark}secret" for mark in careless if mark not in "@ "]
-    made = ["".join(drawn.choices(plain, k=drawn.randint(6, 20))) for _ in range(size)]
+    random_secrets = ["".join(drawn.choices(plain, k=drawn.randint(6, 20))) for _ in range(size)]
     return [
-        *made,
+        *random_secrets,
         *digits,
         *(f"Se{mark}cr3t" for mark in careless),
         "123456",
@@ -119,9 +120,11 @@ def test_no_part_of_a_password_is_left(scheme: str) -> None:
     hosts = itertools.cycle(HOSTS)
     for secret, path, around in itertools.product(secrets(), PATHS, AROUND):
         host = next(hosts)
-        shown = without_password(around.replace("{}", f"{scheme}://somebody:{secret}@{host}{path}"))
-        assert f"{MASK}@{host}" in shown, secret
-        assert not any(part in shown for part in (secret, secret[-3:], "somebody")), secret
+        masked = without_password(
+            around.replace("{}", f"{scheme}://somebody:{secret}@{host}{path}")
+        )
+        assert f"{MASK}@{host}" in masked, secret
+        assert not any(part in masked for part in (secret, secret[-3:], "somebody")), secret
 
 
 @pytest.mark.parametrize(
@@ -129,12 +132,12 @@ def test_no_part_of_a_password_is_left(scheme: str) -> None:
 )
 def test_no_secret_of_a_query_is_left(name: str) -> None:
     # & ends a value, and a space ends a URI
-    known = [secret for secret in secrets() if not {"&", " "} & {*secret}]
-    for secret, before in itertools.product(
-        known, ("sqlite:////a.db?", "https://host/x?a=b&", "s3://b/?X-Amz-Date=1&")
+    plain_secrets = [secret for secret in secrets() if not {"&", " "} & {*secret}]
+    for secret, prefix in itertools.product(
+        plain_secrets, ("sqlite:////a.db?", "https://host/x?a=b&", "s3://b/?X-Amz-Date=1&")
     ):
         assert (
-            without_password(f"{before}{name}={secret}&mode=ro") == f"{before}{name}={MASK}&mode=ro"
+            without_password(f"{prefix}{name}={secret}&mode=ro") == f"{prefix}{name}={MASK}&mode=ro"
         )
 
 
@@ -209,9 +212,7 @@ def test_code_stays_code_but_for_text_in_quotes(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_diff_is_cleaned_by_the_kind_of_each_file() -> None:
-    python, other = (
-        "diff --git a/a.py b/a.py\n+token = tokens[i]\n",
-        "diff --git a/a.yaml b/a.yaml\n+api_key: abc\n",
-    )
-    for parts in ((python, other), (other, python)):
+    python = "diff --git a/a.py b/a.py\n+token = tokens[i]\n"
+    yaml_diff = "diff --git a/a.yaml b/a.yaml\n+api_key: abc\n"
+    for parts in ((python, yaml_diff), (yaml_diff, python)):
         assert diff_without_secrets("".join(parts)) == "".join(parts).replace("abc", MASK)

@@ -116,9 +116,10 @@ def random_pairs(size: int, longest: int = 20, vocab_size: int = 30, seed: int =
     """Pairs whose two sides have nearly the same random length."""
     drawn = random.Random(seed)
     lengths = [drawn.randint(2, longest) for _ in range(size)]
-    others = [min(longest, max(2, length + drawn.randint(-2, 2))) for length in lengths]
+    target_lengths = [min(longest, max(2, length + drawn.randint(-2, 2))) for length in lengths]
     return ParallelSet(
-        random_pieces(lengths, vocab_size, seed), random_pieces(others, vocab_size, seed + 1)
+        random_pieces(lengths, vocab_size, seed),
+        random_pieces(target_lengths, vocab_size, seed + 1),
     )
 
 
@@ -130,22 +131,25 @@ def share(batches: TrainingBatches, step: int, rank: int = 0, world: int = 1) ->
 
 def letters(size: int, alphabet: str, longest: int, seed: int) -> list[str]:
     """Sentences of random one-letter words, all different."""
-    drawn, made = random.Random(seed), dict[str, None]()
-    while len(made) < size:
-        made[" ".join(drawn.choices(alphabet, k=drawn.randint(1, longest)))] = None
-    return list(made)
+    drawn = random.Random(seed)
+    texts = dict[str, None]()
+    while len(texts) < size:
+        texts[" ".join(drawn.choices(alphabet, k=drawn.randint(1, longest)))] = None
+    return list(texts)
 
 
 def copy_data(
     folder: Path, sizes: tuple[int, int, int], alphabet: str, longest: int, vocab_size: int
 ) -> DataConfig:
     """Files whose target is their source; the three sets share no sentence."""
-    sentences, start = letters(sum(sizes), alphabet, longest, seed=1), 0
+    sentences = letters(sum(sizes), alphabet, longest, seed=1)
+    start = 0
     files: dict[str, Any] = {}
     for split, size in zip(("train", "dev", "test"), sizes, strict=True):
         path = folder / f"{split}.txt"
         path.write_text("".join(f"{line}\n" for line in sentences[start : start + size]), "utf-8")
-        files[split], start = [str(path), str(path)], start + size
+        files[split] = [str(path), str(path)]
+        start += size
     return DataConfig("files", "letters", "letters", vocab_size, None, **files)
 
 
@@ -156,28 +160,27 @@ def lines_of(lines: list[str]) -> bytes:
 
 def files_data(folder: Path, vocab_size: int, **sets: tuple[list[str], list[str]]) -> DataConfig:
     """``data=files`` with these lines of source and target, in files such as ``dev.source``."""
-    files: dict[str, Any] = {
-        split: [str(folder / f"{split}.{side}") for side in ("source", "target")] for split in sets
-    }
+    files: dict[str, Any] = {}
     for split, sides in sets.items():
+        files[split] = [str(folder / f"{split}.source"), str(folder / f"{split}.target")]
         for name, lines in zip(files[split], sides, strict=True):
             Path(name).write_bytes(lines_of(lines))
     return DataConfig("files", "en", "de", vocab_size, None, **files)
 
 
-def untold(step: str, done: float | None) -> None:
+def untold(step: str, share: float | None) -> None:
     """Nothing is shown."""
 
 
 def prepared_text(data: DataConfig, folder: Path) -> Prepared:
     """The corpus, prepared in a new folder below this one."""
-    made = Path(tempfile.mkdtemp(dir=folder))
-    prepare(data, made, untold)
-    return Prepared(made)
+    prepared_folder = Path(tempfile.mkdtemp(dir=folder))
+    prepare(data, prepared_folder, untold)
+    return Prepared(prepared_folder)
 
 
 def free_address() -> str:
     """A free address for a worker group on this machine."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{found.getsockname()[1]}"
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{listener.getsockname()[1]}"

@@ -50,16 +50,18 @@ def test_a_model_that_cannot_be_fetched_is_a_fault_that_says_where_to_put_it(
     monkeypatch.setattr(utils, "SACREBLEU_DIR", str(tmp_path))
     module.model_faults.cache_clear()
     (fault,) = module.model_faults("flores200")
-    place = tmp_path / "models" / "flores200sacrebleuspm"
-    assert str(place) in fault.allowed
-    assert not place.exists()
-    place.write_text("a model")
+    model_file = tmp_path / "models" / "flores200sacrebleuspm"
+    assert str(model_file) in fault.allowed
+    assert not model_file.exists()
+    model_file.write_text("a model")
     module.model_faults.cache_clear()
     assert module.model_faults("flores200") == module.model_faults("zh") == ()
     module.model_faults.cache_clear()
 
 
-CHINESE, JAPANESE, THAI = "我爱北京天安门", "東京へ行きました", "ฉันรักเธอ"
+CHINESE = "我爱北京天安门"
+JAPANESE = "東京へ行きました"
+THAI = "ฉันรักเธอ"
 GERMAN = "Ein Hund rennt."
 
 
@@ -69,10 +71,10 @@ GERMAN = "Ein Hund rennt."
 def test_a_script_without_spaces_does_not_fit_a_tokenizer_that_splits_at_spaces(
     line: str, fitting: str
 ) -> None:
-    said = misfit("13a", [line, line, GERMAN])
-    assert said is not None
-    assert "2 of 3 dev targets" in said
-    assert said.endswith(f"data.bleu_tokenizer={fitting}")
+    message = misfit("13a", [line, line, GERMAN])
+    assert message is not None
+    assert "2 of 3 dev targets" in message
+    assert message.endswith(f"data.bleu_tokenizer={fitting}")
     assert misfit(fitting, [line] * 3) is None
     assert misfit("char", [line] * 3) is None
     assert misfit("13a", [line, GERMAN, GERMAN]) is None

@@ -10,7 +10,8 @@ from sweeps.fields import parse
 from sweeps.problems import Problem
 from transformer.config import TrialConfig
 
-WHOLE, NUMBER = "must be a whole number", "must be a number"
+WHOLE = "must be a whole number"
+NUMBER = "must be a number"
 NOT_ALLOWED: list[tuple[str, tuple[Any, ...], str]] = [
     ("train.steps", (True, "4", 4.0, 4.5, None, [4], {"a": 4}, 0), WHOLE),
     ("model.p_drop", (True, "0.5", None, float("nan"), float("inf"), 10**400, [0.5]), NUMBER),
@@ -36,10 +37,10 @@ def test_each_kind_of_mistake_is_found_by_its_key(
     key: str, values: tuple[Any, ...], allowed: str
 ) -> None:
     for value in values:
-        built, (found,) = parsed(**{key.replace(".", "__"): value})
-        assert (built, found.key) == (None, key)
-        assert allowed in found.allowed
-        assert found.nearest == {"fp23": "fp32", "a": "[a]"}.get(
+        built, (problem,) = parsed(**{key.replace(".", "__"): value})
+        assert (built, problem.key) == (None, key)
+        assert allowed in problem.allowed
+        assert problem.nearest == {"fp23": "fp32", "a": "[a]"}.get(
             value if isinstance(value, str) else ""
         )
 

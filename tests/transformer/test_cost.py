@@ -9,7 +9,14 @@ import torch
 from small_trials import PAPER_BASE
 
 from transformer.config import ModelConfig
-from transformer.cost import Lengths, parameters, planned_lengths, training_flops, training_memory
+from transformer.cost import (
+    Lengths,
+    MicroBatch,
+    parameters,
+    planned_lengths,
+    training_flops,
+    training_memory,
+)
 from transformer.model.encoder_decoder import Transformer
 
 ROWS: dict[
@@ -91,12 +98,15 @@ OF_RAY = 0.22e9
 def test_memory_by_formula_is_near_the_measured_peak_of_a_worker(
     model: ModelConfig, vocab_size: int, tokens: int, precision: Any, measured: float
 ) -> None:
-    assert training_memory(model, vocab_size, tokens, precision, "cpu") == pytest.approx(
-        measured, rel=0.2
-    )
+    assert training_memory(
+        model, vocab_size, MicroBatch(tokens), precision, "cpu"
+    ) == pytest.approx(measured, rel=0.2)
 
 
 def test_memory_grows_with_the_model_and_with_the_micro_batch() -> None:
-    sizes = [training_memory(model, 37_000, 25_000, "bf16", "cuda") for model in (PAPER_BASE, BIG)]
+    sizes = [
+        training_memory(model, 37_000, MicroBatch(25_000), "bf16", "cuda")
+        for model in (PAPER_BASE, BIG)
+    ]
     assert sizes[0] < sizes[1]
-    assert training_memory(PAPER_BASE, 37_000, 8_000, "bf16", "cuda") < sizes[0]
+    assert training_memory(PAPER_BASE, 37_000, MicroBatch(8_000), "bf16", "cuda") < sizes[0]

@@ -40,29 +40,31 @@ def test_every_row_trains_and_is_scored_alike_with_and_without_a_stop(
         train = replace(config.train, steps=4, warmup_steps=4, log_every=1, evaluate_every=4)
         decode = replace(config.decode, beam=2, max_extra=2)
         short = replace(config, train=train, decode=decode)
-        whole = ToyTrial(short, prepared.folder)
-        work(whole)
+        uninterrupted = ToyTrial(short, prepared.folder)
+        work(uninterrupted)
         stopped = ToyTrial(short, prepared.folder, stops_after=2)
         work(stopped)
         resumed = stopped.again()
         work(resumed)
-        assert [name for name, *_ in whole.said("evaluated")] == ["dev", "test"]
-        assert resumed.said("evaluated") == whole.said("evaluated")
-        assert resumed.said("spent") == whole.said("spent")
-        (costs,) = whole.said("spent")
+        assert [name for name, *_ in uninterrupted.said("evaluated")] == ["dev", "test"]
+        assert resumed.said("evaluated") == uninterrupted.said("evaluated")
+        assert resumed.said("spent") == uninterrupted.said("spent")
+        (costs,) = uninterrupted.said("spent")
         assert costs.params == parameters(config.model, 270)
-        reports = whole.reports[4]
+        reports = uninterrupted.reports[4]
         assert all(map(math.isfinite, reports.values()))
         has_attention = config.model.encoder_layer == "attention"
         places = ["encoder", "decoder", "cross"] if has_attention else ["decoder", "cross"]
-        measured = {name for name in reports if name.startswith("attention/")}
-        assert measured == {
-            f"attention/{place}_{kind}" for place in places for kind in ("logit_sd", "entropy")
+        attention_names = {name for name in reports if name.startswith("attention/")}
+        assert attention_names == {
+            f"attention/{side}_{statistic}"
+            for side in places
+            for statistic in ("logit_sd", "entropy")
         }
         uniform = math.log(prepared.pairs("dev").longest_sides.max())
-        for place in places:
-            assert reports[f"attention/{place}_logit_sd"] > 0
-            assert 0 < reports[f"attention/{place}_entropy"] < uniform
+        for attention_side in places:
+            assert reports[f"attention/{attention_side}_logit_sd"] > 0
+            assert 0 < reports[f"attention/{attention_side}_entropy"] < uniform
         losses[name] = reports["train/loss"]
     assert len(set(losses.values())) == len(losses), "each row trains another model"
 

@@ -17,8 +17,10 @@ HEAVY = ("torch", "numpy", "sentencepiece", "sacrebleu", "ray", "mlflow", "hydra
 
 def test_a_plan_imports_nothing_heavy() -> None:
     code = f"import sys, transformer.task; print([name for name in {HEAVY} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert process.stdout == "[]\n"
 
 
 @pytest.mark.parametrize(
@@ -86,8 +88,8 @@ def test_prepared_text_is_checked_and_shown_and_missing_files_are_named_before(
             problem.key for problem in TRANSLATION.data_problems(config, prepared.folder)
         } == keys
     assert TRANSLATION.texts is not None
-    found = TRANSLATION.texts(prepared.folder, "test")
-    assert found == {"source": prepared.sources("test"), "reference": prepared.sources("test")}
+    texts = TRANSLATION.texts(prepared.folder, "test")
+    assert texts == {"source": prepared.sources("test"), "reference": prepared.sources("test")}
     assert TRANSLATION.texts(prepared.folder, "wmt14") == {}
     (tmp_path / "dev.txt").unlink()
     assert [problem.key for problem in TRANSLATION.data_problems(small_trial(data), None)] == [

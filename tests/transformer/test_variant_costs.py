@@ -15,7 +15,8 @@ from transformer.config import ModelConfig
 from transformer.cost import Lengths, forward_flops, parameters, training_flops
 from transformer.training.loss import summed_loss
 
-VOCABULARY, SENTENCES = 30, 2
+VOCABULARY = 30
+SENTENCES = 2
 VARIANTS: list[dict[str, Any]] = [
     {"attention_score": "dot"},
     {"attention_score": "additive"},
@@ -41,8 +42,8 @@ def lengths(model: ModelConfig, source: int, target: int) -> Lengths:
 @pytest.mark.parametrize("changes", VARIANTS, ids=str)
 def test_parameters_by_formula_are_those_of_the_built_model(changes: dict[str, Any]) -> None:
     built = small_model(VOCABULARY, **changes)
-    counted = sum(parameter.numel() for parameter in built.parameters())
-    assert parameters(built.config, VOCABULARY) == counted
+    n_parameters = sum(parameter.numel() for parameter in built.parameters())
+    assert parameters(built.config, VOCABULARY) == n_parameters
 
 
 @contextmanager
@@ -60,7 +61,12 @@ def counted_flops() -> Iterator[FlopCounterMode]:
 
 
 def grouped_convolution_backward(
-    gradient: list[int], x: list[int], weight: list[int], *rest: Any, out_shape: Any, **options: Any
+    gradient: list[int],
+    x: list[int],
+    weight: list[int],
+    *arguments: Any,
+    out_shape: Any,
+    **options: Any,
 ) -> int:
     """Twice the forward pass: the gradients of the input and of the weight."""
     assert [list(shape) for shape in out_shape[:2]] == [list(x), list(weight)]
@@ -90,5 +96,7 @@ def test_flops_by_formula_are_those_that_torch_counts(
 
 def test_a_variant_of_another_size_has_other_costs() -> None:
     additive = replace(SMALL, attention_score="additive")
-    heads, width, layers = SMALL.n_heads, SMALL.d_k, 3 * SMALL.n_layers
+    heads = SMALL.n_heads
+    width = SMALL.d_k
+    layers = 3 * SMALL.n_layers
     assert parameters(additive, 30) - parameters(SMALL, 30) == heads * width * layers

@@ -36,10 +36,8 @@ def config(folder: Path) -> TrialConfig:
     data = copy_data(folder, (60, 12, 7), "abcdef", longest=8, vocab_size=270)
     with (folder / "train.txt").open("a") as file:
         file.write("a " * 60 + "\n")
-    averaged, observed = (
-        replace(DECODE, average_checkpoints=3, average_every=4),
-        {"checkpoint_every": 6},
-    )
+    averaged = replace(DECODE, average_checkpoints=3, average_every=4)
+    observed = {"checkpoint_every": 6}
     return small_trial(
         data, replace(SMALL, p_drop=0.1), averaged, steps=STEPS, keep_checkpoints=1, **observed
     )
@@ -109,14 +107,16 @@ def test_the_scores_are_those_of_the_mean_of_the_last_multiples(
             weight, torch.stack([saved.state["model"][name] for saved in states]).mean(0)
         )
     translator = Translator(model.eval(), prepared.vocabulary, config.decode, "fp32")
-    found = evaluate_set(
+    evaluation = evaluate_set(
         translator, EvaluationSet.of(prepared, "dev", config), Worker(tokens_per_micro_batch=8000)
     )
-    assert found is not None
-    assert whole.said("evaluated")[0][:2] == ("dev", found.scores)
+    assert evaluation is not None
+    assert whole.said("evaluated")[0][:2] == ("dev", evaluation.scores)
     last = worked(ToyTrial(replace(config, decode=DECODE), prepared.folder))
     assert (
-        last.said("evaluated")[0][1]["nll"] == last.reports[STEPS]["dev/nll"] != found.scores["nll"]
+        last.said("evaluated")[0][1]["nll"]
+        == last.reports[STEPS]["dev/nll"]
+        != evaluation.scores["nll"]
     )
 
 
@@ -137,18 +137,18 @@ def test_a_stopped_trial_is_scored_once_with_the_weights_of_an_uninterrupted_one
 
 
 def test_a_missing_checkpoint_is_not_replaced_by_another(whole: ToyTrial) -> None:
-    again = whole.again()
-    del again.checkpoints[8]
+    resumed = whole.again()
+    del resumed.checkpoints[8]
     with pytest.raises(MissingStepError, match="step 8"):
-        work(again)
-    assert again.said("evaluated") == []
+        work(resumed)
+    assert resumed.said("evaluated") == []
 
 
 def test_sets_with_scores_are_not_scored_again(whole: ToyTrial) -> None:
-    again = whole.again(scored={"dev": {"nll": 1.0}})
-    work(again)
-    assert again.reports == {}
-    assert again.said("evaluated") == whole.said("evaluated")[1:]
+    resumed = whole.again(scored={"dev": {"nll": 1.0}})
+    work(resumed)
+    assert resumed.reports == {}
+    assert resumed.said("evaluated") == whole.said("evaluated")[1:]
 
 
 @pytest.fixture(scope="module")
@@ -162,11 +162,12 @@ def scored(whole: ToyTrial) -> ToyTrial:
 
 def greedy(trial: ToyTrial) -> dict[int, dict[str, float]]:
     """The greedy scores of each step that has them."""
-    found = {
-        step: {k: v for k, v in of.items() if k.startswith("dev_greedy/")}
-        for step, of in trial.reports.items()
-    }
-    return {step: scores for step, scores in found.items() if scores}
+    by_step = {}
+    for step, report in trial.reports.items():
+        scores = {name: report[name] for name in report if name.startswith("dev_greedy/")}
+        if scores:
+            by_step[step] = scores
+    return by_step
 
 
 def test_greedy_scores_come_at_their_steps_and_at_the_end_and_change_no_weight(
@@ -183,19 +184,20 @@ def test_greedy_scores_are_those_of_greedy_translations_of_the_first_dev_sentenc
     config: TrialConfig, prepared: Prepared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of untrained models, the first that writes something for each sentence."""
-    decode, given = replace(DECODE, beam=1), list[Any]()
+    decode = replace(DECODE, beam=1)
+    scored_texts = list[Any]()
     models = (
         Translator(small_model(270, seed=seed), prepared.vocabulary, decode, "fp32")
         for seed in range(50)
     )
     hypotheses, model = next(
-        (lines, each.model)
-        for each in models
-        if all(lines := each.translate(prepared.sources("dev")[:5]))
+        (lines, translator.model)
+        for translator in models
+        if all(lines := translator.translate(prepared.sources("dev")[:5]))
     )
 
     def noted(*texts: Any) -> Any:
-        given.append(texts)
+        scored_texts.append(texts)
         return {"bleu": 1.0, "chrf": 2.0, "bleu_paper": 3.0}, []
 
     monkeypatch.setattr(evaluation, "SENTENCES", 5)
@@ -204,13 +206,13 @@ def test_greedy_scores_are_those_of_greedy_translations_of_the_first_dev_sentenc
         "dev_greedy/bleu": 1.0,
         "dev_greedy/chrf": 2.0,
     }
-    assert given == [(hypotheses, prepared.references("dev")[:5], "letters", "13a")]
+    assert scored_texts == [(hypotheses, prepared.references("dev")[:5], "letters", "13a")]
 
 
 def test_a_stop_request_of_one_worker_waits_for_greedy_scores(scored: ToyTrial) -> None:
-    told = worked(ToyTrial(scored.config, scored.data, stops_alone=True))
-    assert greedy(told).keys() == {8, STEPS}
-    assert told.said("evaluated") == []
+    stopped = worked(ToyTrial(scored.config, scored.data, stops_alone=True))
+    assert greedy(stopped).keys() == {8, STEPS}
+    assert stopped.said("evaluated") == []
 
 
 def test_the_limit_of_a_micro_batch_follows_the_device_unless_it_is_set() -> None:

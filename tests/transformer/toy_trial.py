@@ -26,12 +26,14 @@ class ToyTrial:
     scored: Mapping[str, Numbers] = field(default_factory=dict)
     stops_after: int = 10**9  # this step
     stops_alone: bool = False
-    seed, threads, folder = 1, 1, Path()
+    seed = 1
+    threads = 1
+    folder = Path()
     checkpoints: dict[int, Saved] = field(default_factory=dict)
     reports: dict[int, dict[str, float]] = field(default_factory=dict)
     # everything else that was said, in order
     calls: list[tuple[str, Any]] = field(default_factory=list)
-    asked: int = 0  # once per step
+    stop_calls: int = 0  # once per step
 
     @property
     def kept_steps(self) -> Collection[int]:
@@ -40,12 +42,14 @@ class ToyTrial:
     def again(self, died_after: int = 10**9, **changes: Any) -> "ToyTrial":
         """The next attempt, from the newest checkpoint of this one, which may have died after a
         step."""
-        kept = {step: saved for step, saved in self.checkpoints.items() if step <= died_after}
+        checkpoints = {
+            step: saved for step, saved in self.checkpoints.items() if step <= died_after
+        }
         return ToyTrial(
             self.config,
             self.data,
-            saved=copy.deepcopy(kept[max(kept)]),
-            checkpoints=kept,
+            saved=copy.deepcopy(checkpoints[max(checkpoints)]),
+            checkpoints=checkpoints,
             **changes,
         )
 
@@ -75,11 +79,11 @@ class ToyTrial:
         self.calls.append(("spent", costs))
 
     def stopping(self, *, alone: bool = False) -> bool:
-        self.asked += not alone
+        self.stop_calls += not alone
         return (
             self.stops_alone
             if alone
-            else self.asked + (self.saved.step if self.saved else 0) >= self.stops_after
+            else self.stop_calls + (self.saved.step if self.saved else 0) >= self.stops_after
         )
 
     def states(self, steps: Sequence[int]) -> Iterator[Saved]:
@@ -98,5 +102,5 @@ class ToyTrial:
         yield
         dist.destroy_process_group()
 
-    def said(self, kind: str) -> list[Any]:
-        return [content for name, content in self.calls if name == kind]
+    def said(self, event: str) -> list[Any]:
+        return [content for name, content in self.calls if name == event]

@@ -70,10 +70,9 @@ class Described:
     @cached_property
     def row(self) -> TableRow:
         """The trial as a row of the table. Its differences are from the mean over all seeds of
-        base, or, if the trial only scores, from its host's trial of the same seed."""
+        its reference, or, if the trial only scores, from its host's trial of the same seed."""
         if self.trial.row != BASE:
-            host = hosts_of(self.study).get(self.trial.row, BASE)
-            reference = tuple(trial for trial in self.study.trials if trial.row == host)
+            reference = trials_compared_with(self.study, self.trial)
             return table(replace(self.study, trials=(*reference, self.trial)))[-1]
         row = table(replace(self.study, trials=(self.trial,)))[0]
         base_row = table(replace(self.study, trials=base_of(self.study)))[0]
@@ -333,7 +332,26 @@ def owner(path: Path) -> str:
 
 def base_of(study: Study) -> tuple[StudyTrial, ...]:
     """All trials of base."""
-    return tuple(trial for trial in study.trials if trial.row == BASE)
+    return _trials_of(study, BASE)
+
+
+def trials_compared_with(study: Study, trial: StudyTrial) -> tuple[StudyTrial, ...]:
+    """All trials of the row with which this trial's row is compared."""
+    reference = study.references.get(trial.row, BASE)
+    return _trials_of(study, hosts_of(study).get(trial.row, reference))
+
+
+def compared_trials(study: Study, trial: StudyTrial) -> list[StudyTrial]:
+    """The trials whose results change what the run of this trial shows."""
+    trials = list(base_of(study))
+    if trial.row in study.references:
+        trials += trials_compared_with(study, trial)
+    host = study.host(trial)
+    return [*trials, host] if host else trials
+
+
+def _trials_of(study: Study, row: str) -> tuple[StudyTrial, ...]:
+    return tuple(trial for trial in study.trials if trial.row == row)
 
 
 def journal_points(card: Card, report: JournalLine) -> list[Point]:

@@ -23,7 +23,7 @@ from tracking.attempts import AttemptRecord
 from tracking.error_causes import cause_of, out_of_reach
 from tracking.json_lines.journal import Journal, JournalLine, settled
 from tracking.mlflow import pages
-from tracking.mlflow.describe import Described, base_of, journal_points, to_ms
+from tracking.mlflow.describe import Described, compared_trials, journal_points, to_ms
 from tracking.mlflow.inputs import inputs_digest
 from tracking.mlflow.ledger import EXPERIMENT, IDENTITY, INPUTS, STUDY, UNLIKE, result_digest
 from tracking.mlflow.names import legal
@@ -202,9 +202,7 @@ class Replay:
         is_running = runs(attempts[-1], self._runners) and not self._has_ended(attempts[-1])
         if is_running:
             self._running.add(trial.key)
-        host = study.host(trial)
-        compared_trials = [*base_of(study), host] if host else base_of(study)
-        compared = [self._stamps[compared.key][:-1] for compared in compared_trials]
+        compared = [self._stamps[other.key][:-1] for other in compared_trials(study, trial)]
         *settled, journal = self._stamps[trial.key]
         stamps = TrialStamps((settled, compared, is_running, self._record), journal)
         sent = self._sent_stamps.get(trial.key)

@@ -233,7 +233,7 @@ def _verdicts(findings: StudyFindings) -> list[tuple[str, str]]:
     """Only of tested rows. The rule follows the counts."""
     paragraphs = list[tuple[str, str]]()
     for verdict in findings.verdicts.values():
-        if findings.families[verdict.metric.name].tests:
+        if any(family.tests for family in findings.trained_families(verdict.metric.name)):
             lead, *notes = verdict.lines()
             paragraphs.append(("lead", lead))
             paragraphs += [("note", note) for note in notes]

@@ -1,8 +1,8 @@
-"""The family of tests of one metric: every row of a study against one reference, over seeds, in the
-metric's units."""
+"""The family of tests of one metric: rows of a study against their reference, over seeds, in the
+metric's units. Where rows have different references, their families are corrected together."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from tracking.card import Metric
 from tracking.statistics.finding import ALPHA, SECONDS_PER_HOUR, Finding, kind_of
 from tracking.statistics.seed_tests import (
     LEAST_SEEDS,
+    Comparisons,
     Differences,
     Power,
     differences,
@@ -22,6 +23,10 @@ from tracking.statistics.seed_tests import (
 
 SeedValues = Mapping[str, Mapping[int, float | None]]
 """Of one metric: row -> seed -> value. None means that it was not finite."""
+References = Mapping[str, str]
+"""Row -> the row with which it is compared."""
+Tested = Mapping[str, "RowTest | str"]
+"""Row -> its test, or why it has none."""
 LARGEST = 1e150  # a value beyond it counts as not finite, since its square is not
 LARGEST_FACTOR_EXPONENT = 350.0  # the product of two e^350 is finite
 NO_SPREAD = 1e-12  # of the largest value: less is rounding
@@ -51,7 +56,8 @@ class RowTest:
 
 @dataclass(frozen=True)
 class Family:
-    """``rows``: the test of each row but the reference, or why it has none."""
+    """``rows``: the test of each row that is compared with the reference, or why it has none.
+    ``comparisons`` is the number of tests over which p values and intervals are adjusted."""
 
     metric: Metric
     reference: str
@@ -60,6 +66,7 @@ class Family:
     seeds: dict[str, int] = field(default_factory=dict)  # of the reference and the tested rows
     detectable: tuple[float, float] | None = None  # with 80 % power: in the best row, in the worst
     paired: bool = False  # tested seed by seed: ``seeds`` are those in common, of rows only
+    comparisons: int = 0
 
     @property
     def tests(self) -> dict[str, RowTest]:
@@ -80,36 +87,78 @@ def family(
     margin: float | None = None,
     families: int = 1,
 ) -> Family | None:
-    """Every row against the reference. ``values`` are logarithms if the metric is an exponential;
-    ``seconds`` are those of one seed, by row; ``margin`` is δ. If several ``families`` are read
-    together, p values and intervals are adjusted over all of them (Bonferroni).
-
-    A row with a diverged seed leaves the family; the reference stays with its other seeds. None if
-    the reference is no row.
-    """
+    """Every row against the reference. Arguments are those of `families_of`. None if the reference
+    is no row."""
     if reference not in values:
         return None
+    references = {row: reference for row in values if row != reference}
+    tested = families_of(metric, values, references, diverged, seconds, margin, families)
+    return tested.get(reference, Family(metric, reference, {}))
+
+
+def families_of(
+    metric: Metric,
+    values: SeedValues,
+    references: References,
+    diverged: Mapping[str, Collection[int]] | None = None,
+    seconds: Mapping[str, float | None] | None = None,
+    margin: float | None = None,
+    families: int = 1,
+) -> dict[str, Family]:
+    """By reference, the family of the rows that are compared with it. All are tested together.
+
+    ``values`` are logarithms if the metric is an exponential; ``seconds`` are those of one seed, by
+    row; ``margin`` is δ. If several ``families`` are read together, p values and intervals are
+    adjusted over all of them (Bonferroni).
+
+    A row with a diverged seed is not tested; as a reference it stays with its other seeds.
+    """
+    diverged = diverged or {}
     reasons = dict[str, str]()
-    for row, row_values in values.items():
-        diverged_seeds = (diverged or {}).get(row, ())
-        reasons[row] = why_untested(row_values, diverged_seeds, row == reference)
-    groups = {
-        row: list(finite(values[row]).values()) for row in (reference, *values) if not reasons[row]
+    for row, reference in references.items():
+        reasons[row] = why_untested(values[row], diverged.get(row, ()))
+        if not reasons[row]:
+            reasons[row] = reference_fault(reference, values, diverged)
+    groups = _groups(values, references, reasons)
+    if _spreadless(groups):
+        reasons = {row: reason or "no variance over seeds" for row, reason in reasons.items()}
+    if all(reasons.values()):
+        return by_reference(metric, references, reasons)
+    compared = {row: reference for row, reference in references.items() if not reasons[row]}
+    tests = _GroupTests(metric, groups, compared, seconds or {}, margin, families)
+    return tests.families(references, reasons)
+
+
+def reference_fault(
+    reference: str, values: SeedValues, diverged: Mapping[str, Collection[int]]
+) -> str:
+    """Why no row can be tested against this one; empty if one can."""
+    if reference not in values:
+        return f"no {reference}"
+    fault = why_untested(values[reference], diverged.get(reference, ()), reference=True)
+    return fault and f"{reference}: {fault}"
+
+
+def _groups(
+    values: SeedValues, references: References, reasons: Mapping[str, str]
+) -> dict[str, list[float]]:
+    """The finite values of the rows that can be tested, after those of their references."""
+    rows = [row for row in references if not reasons[row]]
+    names = dict.fromkeys([*(references[row] for row in rows), *rows])
+    return {name: list(finite(values[name]).values()) for name in names}
+
+
+def by_reference(
+    metric: Metric, references: References, rows: Tested, paired: bool = False
+) -> dict[str, Family]:
+    """The tests or reasons of these rows, as one family for each reference."""
+    rows_of_reference: dict[str, dict[str, RowTest | str]] = {}
+    for row, reference in references.items():
+        rows_of_reference.setdefault(reference, {})[row] = rows[row]
+    return {
+        reference: Family(metric, reference, compared, paired=paired)
+        for reference, compared in rows_of_reference.items()
     }
-    reference_reason = reasons.pop(reference)
-    shared_reason = ""
-    if reference_reason:
-        shared_reason = f"{reference}: {reference_reason}"
-    elif _spreadless(groups):
-        shared_reason = "no variance over seeds"
-    if shared_reason or all(reasons.values()):
-        return Family(
-            metric, reference, {row: reason or shared_reason for row, reason in reasons.items()}
-        )
-    group_tests = _GroupTests(metric, groups, seconds or {}, margin, families)
-    tests = group_tests.tests()
-    rows = {row: reason or tests[row] for row, reason in reasons.items()}
-    return Family(metric, reference, rows, margin, group_tests.sizes, group_tests.detectable())
 
 
 def why_untested(
@@ -143,22 +192,22 @@ class FamilyTests:
     p_holm: Any  # [K] corrected over rows and families
     reference_means: Any  # [K] as tested, at the seeds with which each row is compared
     sizes: dict[str, int]
+    paired = False
 
     def __init__(
         self,
         metric: Metric,
-        reference: str,
-        rows: Sequence[str],
+        references: References,
         seconds: Mapping[str, float | None],
         margin: float | None,
-        families: int,
+        number_of_families: int,
     ) -> None:
         self.metric = metric
-        self.reference = reference
-        self.rows = rows
+        self.references = references
+        self.rows = list(references)
         self.seconds = seconds
         self.margin = margin
-        self.families = families
+        self.number_of_families = number_of_families
 
     def tested_ends(self) -> Any:
         """[K, 3] difference, low and high, as tested."""
@@ -169,8 +218,33 @@ class FamilyTests:
         raise NotImplementedError
 
     def missing_seeds(self, index: int, seeds: int) -> dict[str, int]:
-        """How many seeds the row and the reference lack, each by name, if both need ``seeds``."""
+        """How many seeds the row and its reference lack, each by name, if both need ``seeds``."""
         raise NotImplementedError
+
+    def families(self, references: References, reasons: Mapping[str, str]) -> dict[str, Family]:
+        """One family for each reference, also with the rows that were not tested."""
+        tests = self.tests()
+        rows: Tested = {row: reasons[row] or tests[row] for row in references}
+        detectable = self.detectable()
+        families = by_reference(self.metric, references, rows, self.paired)
+        for reference, family in families.items():
+            if family.tests:
+                differences = [detectable[row] for row in family.tests]
+                families[reference] = replace(
+                    family,
+                    margin=self.margin,
+                    seeds=self._seeds(family),
+                    detectable=(min(differences), max(differences)),
+                    comparisons=len(self.rows),
+                )
+        return families
+
+    def _seeds(self, family: Family) -> dict[str, int]:
+        """Of the tested rows, and, unless these are seeds in common, of the reference."""
+        names = list(family.tests)
+        if not self.paired:
+            names.insert(0, family.reference)
+        return {name: self.sizes[name] for name in names}
 
     def tests(self) -> dict[str, RowTest]:
         in_units_K3 = self.ends_in_units().tolist()
@@ -180,10 +254,13 @@ class FamilyTests:
             tests[row] = self._row_test(index, in_units_K3[index], tested_K3[index])
         return tests
 
-    def detectable(self) -> tuple[float, float]:
-        differences = self.power.detectable([*self.sizes.values()])
-        in_units = [self._in_units(float(value), index) for index, value in enumerate(differences)]
-        return min(in_units), max(in_units)
+    def detectable(self) -> dict[str, float]:
+        """By row, the difference that has 80 % power, in the metric's units."""
+        differences = self.power.detectable([*self.sizes.values()]).tolist()
+        return {
+            row: self._in_units(difference, index)
+            for index, (row, difference) in enumerate(zip(self.rows, differences, strict=True))
+        }
 
     def _row_test(self, index: int, in_units: list[float], tested: list[float]) -> RowTest:
         difference, low, high = in_units
@@ -237,41 +314,50 @@ class FamilyTests:
 
 
 class _GroupTests(FamilyTests):
-    """Of rows that need no seed in common with the reference, which is the first group."""
+    """Of rows that need no seed in common with their reference. ``groups`` also has references."""
 
     def __init__(
         self,
         metric: Metric,
         groups: Mapping[str, list[float]],
+        references: References,
         seconds: Mapping[str, float | None],
         margin: float | None,
-        families: int,
+        number_of_families: int,
     ) -> None:
-        reference, *rows = groups
-        super().__init__(metric, reference, rows, seconds, margin, families)
+        super().__init__(metric, references, seconds, margin, number_of_families)
         self.sizes = {row: len(values) for row, values in groups.items()}
         self.means = np.array([math.fsum(values) / len(values) for values in groups.values()])
-        self.reference_means = np.full(len(rows), self.means[0])
+        places = {name: place for place, name in enumerate(groups)}
+        self.comparisons = Comparisons(
+            np.array([places[row] for row in self.rows]),
+            np.array([places[references[row]] for row in self.rows]),
+        )
+        self.reference_means = self.means[self.comparisons.references]
         variances = np.array([np.var(values, ddof=1) for values in groups.values()])
         seeds = np.array([*self.sizes.values()])
-        self.differences = differences(self.means, variances, seeds)
-        self.power = Power(moderated(variances, seeds).likely, families)
-        self.p_holm = np.minimum(1.0, self.differences.p_holm * families)
+        self.differences = differences(self.means, variances, seeds, self.comparisons)
+        likely = moderated(variances, seeds, self.comparisons).likely
+        self.power = Power(likely, number_of_families, self.comparisons)
+        self.p_holm = np.minimum(1.0, self.differences.p_holm * number_of_families)
 
     def tested_ends(self) -> Any:
-        low, high = intervals(self.differences, ALPHA / self.families)
+        low, high = intervals(self.differences, ALPHA / self.number_of_families)
         return np.stack([self.differences.difference, low, high], axis=1)
 
     def ends_in_units(self) -> Any:
         if not self.metric.exp_of:
             return self.tested_ends()
-        alpha = ALPHA / self.families
-        low, high = exponential_intervals(self.differences, self.means, alpha)
-        difference = np.exp(self.means[1:]) - np.exp(self.means[0])
+        low, high = exponential_intervals(
+            self.differences, self.means, ALPHA / self.number_of_families, self.comparisons
+        )
+        row_means = self.means[self.comparisons.rows]
+        difference = np.exp(row_means) - np.exp(self.reference_means)
         return np.stack([difference, low, high], axis=1)
 
     def missing_seeds(self, index: int, seeds: int) -> dict[str, int]:
-        return {name: seeds - self.sizes[name] for name in (self.rows[index], self.reference)}
+        row = self.rows[index]
+        return {name: seeds - self.sizes[name] for name in (row, self.references[row])}
 
 
 def finite(values: Mapping[int, float | None]) -> dict[int, float]:

@@ -1,4 +1,4 @@
-"""The family of tests of one metric, seed by seed: rows against one reference at the seeds that
+"""The family of tests of one metric, seed by seed: rows against their reference at the seeds that
 both have."""
 
 from collections.abc import Collection, Mapping
@@ -11,8 +11,11 @@ from tracking.statistics.family import (
     NO_SPREAD,
     Family,
     FamilyTests,
+    References,
     SeedValues,
+    by_reference,
     finite,
+    reference_fault,
     seed_count,
     why_untested,
 )
@@ -31,49 +34,40 @@ SeedPairs = Mapping[int, tuple[float, float]]
 """For one row: seed -> its value and the reference's."""
 
 
-def paired_family(
+def paired_families(
     metric: Metric,
     values: SeedValues,
-    reference: str,
+    references: References,
     diverged: Mapping[str, Collection[int]] | None = None,
     seconds: Mapping[str, float | None] | None = None,
     margin: float | None = None,
     families: int = 1,
-) -> Family | None:
-    """Every row against the reference at the seeds that both have. Arguments are those of `family`.
+) -> dict[str, Family]:
+    """Every row against its reference at the seeds that both have. Arguments are those of
+    `families_of`.
 
-    A seed at which the reference diverged is left out of every row. None if the reference is no
-    row.
+    A seed at which the reference diverged is left out of the rows that are compared with it.
     """
-    if reference not in values:
-        return None
     diverged = diverged or {}
-    reference_diverged = set(diverged.get(reference, ()))
-    reference_reason = why_untested(values[reference], reference_diverged, True)
     reasons = dict[str, str]()
     pairs = dict[str, SeedPairs]()
-    for row, row_values in values.items():
-        if row == reference:
-            continue
-        diverged_alone = set(diverged.get(row, ())) - reference_diverged
-        pairs[row] = _pairs(row_values, values[reference])
-        reasons[row] = why_untested(row_values, diverged_alone)
-        if not reasons[row] and reference_reason:
-            reasons[row] = f"{reference}: {reference_reason}"
-        if not reasons[row]:
-            reasons[row] = _why_not_paired(pairs[row], reference)
-    testable = {row: row_pairs for row, row_pairs in pairs.items() if not reasons[row]}
-    if not testable:
-        return Family(metric, reference, dict(reasons), paired=True)
-    reference_seeds = len(finite(values[reference]))
-    paired_tests = _PairedTests(
-        metric, reference, reference_seeds, testable, seconds or {}, margin, families
+    for row, reference in references.items():
+        pairs[row] = _pairs(values[row], values.get(reference, {}))
+        diverged_alone = set(diverged.get(row, ())) - set(diverged.get(reference, ()))
+        reasons[row] = (
+            why_untested(values[row], diverged_alone)
+            or reference_fault(reference, values, diverged)
+            or _why_not_paired(pairs[row], reference)
+        )
+    compared = {row: reference for row, reference in references.items() if not reasons[row]}
+    if not compared:
+        return by_reference(metric, references, reasons, paired=True)
+    reference_seeds = {name: len(finite(values[name])) for name in compared.values()}
+    testable = {row: pairs[row] for row in compared}
+    tests = _PairedTests(
+        metric, compared, reference_seeds, testable, seconds or {}, margin, families
     )
-    tests = paired_tests.tests()
-    rows = {row: reason or tests[row] for row, reason in reasons.items()}
-    return Family(
-        metric, reference, rows, margin, paired_tests.sizes, paired_tests.detectable(), paired=True
-    )
+    return tests.families(references, reasons)
 
 
 def _pairs(row: Mapping[int, float | None], reference: Mapping[int, float | None]) -> SeedPairs:
@@ -97,19 +91,21 @@ def _why_not_paired(pairs: SeedPairs, reference: str) -> str:
 
 
 class _PairedTests(FamilyTests):
-    """``reference_seeds`` is the number of all seeds of the reference, in common or not."""
+    """``reference_seeds`` has the number of all seeds of each reference, in common or not."""
+
+    paired = True
 
     def __init__(
         self,
         metric: Metric,
-        reference: str,
-        reference_seeds: int,
+        references: References,
+        reference_seeds: Mapping[str, int],
         pairs: Mapping[str, SeedPairs],
         seconds: Mapping[str, float | None],
         margin: float | None,
-        families: int,
+        number_of_families: int,
     ) -> None:
-        super().__init__(metric, reference, list(pairs), seconds, margin, families)
+        super().__init__(metric, references, seconds, margin, number_of_families)
         self.reference_seeds = reference_seeds
         self.sizes = {row: len(row_pairs) for row, row_pairs in pairs.items()}
         self.seeds_K = np.array([*self.sizes.values()])
@@ -119,11 +115,11 @@ class _PairedTests(FamilyTests):
         self.reference_means = np.nanmean(self.reference_KN, axis=1)
         self.differences = paired_differences(differences_KN)
         moderated = paired_variances(products(self.residuals_KN), self.seeds_K)
-        self.power = PairedPower(moderated.likely, families)
-        self.p_holm = np.minimum(1.0, self.differences.p_holm * families)
+        self.power = PairedPower(moderated.likely, number_of_families)
+        self.p_holm = np.minimum(1.0, self.differences.p_holm * number_of_families)
 
     def tested_ends(self) -> Any:
-        low, high = intervals(self.differences, ALPHA / self.families)
+        low, high = intervals(self.differences, ALPHA / self.number_of_families)
         return np.stack([self.differences.difference, low, high], axis=1)
 
     def ends_in_units(self) -> Any:
@@ -139,14 +135,16 @@ class _PairedTests(FamilyTests):
             products_K, scale_K, out=np.zeros_like(products_K), where=scale_K > 0
         )
         low, high = paired_exponential_intervals(
-            self.differences, means, error_K, correlation_K, ALPHA / self.families
+            self.differences, means, error_K, correlation_K, ALPHA / self.number_of_families
         )
         difference = np.exp(means + self.differences.difference) - np.exp(means)
         return np.stack([difference, low, high], axis=1)
 
     def missing_seeds(self, index: int, seeds: int) -> dict[str, int]:
         row = self.rows[index]
-        return {row: seeds - self.sizes[row], self.reference: seeds - self.reference_seeds}
+        reference = self.references[row]
+        missing = seeds - self.sizes[row]
+        return {row: missing, reference: seeds - self.reference_seeds[reference]}
 
 
 def _pair_arrays(pairs: Mapping[str, SeedPairs]) -> tuple[Any, Any]:

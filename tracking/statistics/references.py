@@ -1,7 +1,7 @@
 """What each row is compared with: its reference, seed by seed or not, and which scores compare.
 
 A row that only scores differs from its host, the row whose weights it scores. A trained row differs
-from the study's reference.
+from the row that `sweep.references` names for it, or else from the study's reference.
 
 Some scores compare only where a text that is recorded with them is the same, the one named by
 ``Metric.within``: perplexities, for example, only over the same pieces. Where any trial lacks it,
@@ -47,7 +47,8 @@ def hosts_of(study: Study) -> dict[str, str]:
 def reference_of(
     row: str, reference: str, hosts: Mapping[str, str], study_is_paired: bool
 ) -> RowReference:
-    """``reference`` is the study's; rows that share weights with it differ from it, too."""
+    """``reference`` is the row's own or the study's; rows that share weights with it differ from
+    it, too."""
     shares_weights = hosts.get(row, row) == hosts.get(reference, reference)
     if shares_weights:
         is_another_row = row != reference
@@ -55,6 +56,14 @@ def reference_of(
     if row in hosts:
         return RowReference(hosts[row], True, True)
     return RowReference(reference, False, study_is_paired)
+
+
+def with_names(references: Mapping[str, str], names: Mapping[str, str]) -> dict[str, str]:
+    """The reference of each row, with the new ``names`` of renamed rows."""
+    return {
+        names.get(row, row): names.get(reference, reference)
+        for row, reference in references.items()
+    }
 
 
 def comparable_within(metric: Metric, trials: Mapping[str, EvaluatedTrial]) -> dict[str, str]:

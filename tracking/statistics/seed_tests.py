@@ -8,7 +8,7 @@ is noisier. So each row's variance moves towards those of the others, as far as 
 What this costs and finds is measured in docs/statistics.md.
 
 Tests are over arrays, so that one table and thousands of simulated studies run the same code.
-Shapes: … any studies, R rows with the reference first, K = R − 1 compared rows.
+Shapes: … any studies, R rows, K of them compared with another one: by default all with the first.
 """
 
 from bisect import bisect_left
@@ -37,6 +37,29 @@ SEED = 20_170_612
 
 
 @dataclass(frozen=True)
+class Comparisons:
+    """[K] places of the compared rows among all R, and of the row with which each is compared."""
+
+    rows: Any
+    references: Any
+
+    @staticmethod
+    def with_first(number_of_rows: int) -> "Comparisons":
+        """Of all other rows with the first one."""
+        others = np.arange(1, number_of_rows)
+        return Comparisons(others, np.zeros_like(others))
+
+    @property
+    def distinct_references(self) -> Any:
+        return np.unique(self.references)
+
+    @property
+    def only_compared(self) -> Any:
+        """The rows with which no other row is compared."""
+        return np.setdiff1d(self.rows, self.references)
+
+
+@dataclass(frozen=True)
 class Moderated:
     """Variances of one seed with their degrees of freedom, […, R]."""
 
@@ -57,46 +80,57 @@ class Differences:
     p_holm: Any  # corrected over the rows
 
 
-def differences(means: Any, variances: Any, seeds: Any) -> Differences:
-    """Every row against the first one. Args: […, R] means and sample variances; [R] seeds, each at
-    least two."""
-    variances_R = moderated(variances, seeds)
-    error_K, df_K = chance(variances_R, seeds)
-    difference_K = means[..., 1:] - means[..., :1]
+def differences(
+    means: Any, variances: Any, seeds: Any, comparisons: Comparisons | None = None
+) -> Differences:
+    """Every compared row against its reference. Args: […, R] means and sample variances; [R] seeds,
+    each at least two."""
+    comparisons = comparisons or Comparisons.with_first(len(seeds))
+    variances_R = moderated(variances, seeds, comparisons)
+    error_K, df_K = chance(variances_R, seeds, comparisons)
+    difference_K = means[..., comparisons.rows] - means[..., comparisons.references]
     p_K = 2 * special.stdtr(df_K, -np.abs(difference_K) / error_K)
     errors_R = np.sqrt(variances_R.variance / seeds)
     return Differences(difference_K, errors_R, error_K, df_K, p_K, holm(p_K))
 
 
-def chance(variances: Moderated, seeds: Any) -> tuple[Any, Any]:
-    """[…, K] standard errors of the rows' differences from the first one, and their degrees of
+def chance(
+    variances: Moderated, seeds: Any, comparisons: Comparisons | None = None
+) -> tuple[Any, Any]:
+    """[…, K] standard errors of the rows' differences from their references, and their degrees of
     freedom.
 
     No difference has more degrees than all rows have together: two variances that were moved
     towards one prior are not independent, though Satterthwaite's formula assumes it.
     """
+    comparisons = comparisons or Comparisons.with_first(len(seeds))
     parts_R = variances.variance / seeds
-    row_part = parts_R[..., 1:]
-    reference_part = parts_R[..., :1]
-    df_K = satterthwaite(row_part, reference_part, variances.df[..., 1:], variances.df[..., :1])
+    row_part = parts_R[..., comparisons.rows]
+    reference_part = parts_R[..., comparisons.references]
+    row_df = variances.df[..., comparisons.rows]
+    reference_df = variances.df[..., comparisons.references]
+    df_K = satterthwaite(row_part, reference_part, row_df, reference_df)
     most_df = (np.asarray(seeds) - 1).sum()
     return np.sqrt(row_part + reference_part), np.minimum(df_K, most_df)
 
 
-def moderated(variances: Any, seeds: Any) -> Moderated:
+def moderated(variances: Any, seeds: Any, comparisons: Comparisons | None = None) -> Moderated:
     """Moved towards the prior, and guarded: a row's variance never falls below its own.
 
-    The reference's variance enters every difference. So it moves only if the reference has no more
+    A reference's variance enters several differences. So it moves only if the reference has no more
     seeds than most rows.
     """
+    comparisons = comparisons or Comparisons.with_first(len(seeds))
     df_R = np.asarray(seeds, float) - 1
     prior_variance, prior_df = prior(variances, df_R)
     likely_R = moved(variances, df_R, prior_variance[..., None], prior_df[..., None])
     most_df = df_R.sum()  # no more than all seeds together have
     moved_df_R = np.minimum(prior_df[..., None] + df_R, most_df)
-    if df_R[0] > np.median(df_R[1:]):
-        likely_R[..., 0] = variances[..., 0]
-        moved_df_R[..., 0] = df_R[0]
+    usual_df = np.median(df_R[comparisons.only_compared])
+    for reference in comparisons.distinct_references:
+        if df_R[reference] > usual_df:
+            likely_R[..., reference] = variances[..., reference]
+            moved_df_R[..., reference] = df_R[reference]
     return Moderated(np.maximum(likely_R, variances), moved_df_R, likely_R)
 
 
@@ -169,18 +203,24 @@ def intervals(tested: Differences, alpha: float = ALPHA) -> tuple[Any, Any]:
     return tested.difference - reach, tested.difference + reach
 
 
-def exponential_intervals(tested: Differences, means: Any, alpha: float = ALPHA) -> tuple[Any, Any]:
+def exponential_intervals(
+    tested: Differences,
+    means: Any,
+    alpha: float = ALPHA,
+    comparisons: Comparisons | None = None,
+) -> tuple[Any, Any]:
     """Of e^row − e^reference, such as perplexities, whose logarithms were tested; ``means`` are […,
     R] logarithms.
 
     The smallest and the largest difference within the ellipse that the two errors span. It holds 0
     exactly where the interval of the logarithms does, and includes the reference's own error.
     """
+    comparisons = comparisons or Comparisons.with_first(means.shape[-1])
     reach = critical(tested.df, tested.p.shape[-1], alpha)
-    row = means[..., 1:]
-    reference = means[..., :1]
-    row_span = reach * tested.errors[..., 1:]
-    reference_span = reach * tested.errors[..., :1]
+    row = means[..., comparisons.rows]
+    reference = means[..., comparisons.references]
+    row_span = reach * tested.errors[..., comparisons.rows]
+    reference_span = reach * tested.errors[..., comparisons.references]
     low = _extreme(row, reference, row_span, reference_span, -1.0)
     high = _extreme(row, reference, row_span, reference_span, 1.0)
     return low, high
@@ -209,17 +249,22 @@ def exponential_difference(row: Any, reference: Any) -> Any:
 
 
 class Power:
-    """What a number of seeds can show, in a family whose rows have these true variances, the
-    reference first.
+    """What a number of seeds can show, in a family whose rows have these true variances.
 
     The variances that seeds may show are drawn, [S draws, R], and go through the test's own
     moderation. So power accounts for its guard and its estimated prior: without them it would be
     seven points too high at three seeds.
     """
 
-    def __init__(self, variances: Sequence[float], families: int = 1) -> None:
+    def __init__(
+        self,
+        variances: Sequence[float],
+        families: int = 1,
+        comparisons: Comparisons | None = None,
+    ) -> None:
         self.variances = np.asarray(variances, float)
         self.families = families
+        self.comparisons = comparisons or Comparisons.with_first(len(self.variances))
 
     def of(self, seeds: Sequence[int], differences: Any) -> Any:
         """[K]: the probability that each of [K] true differences is marked, if no other row
@@ -253,9 +298,9 @@ class Power:
         return CANDIDATES[index] if index < len(CANDIDATES) else None
 
     def _raised(self, counts: Sequence[int], row: int, seeds: int) -> list[int]:
-        """The counts, where this compared row and the reference have at least ``seeds``."""
+        """The counts, where this compared row and its reference have at least ``seeds``."""
         raised = list(counts)
-        for index in (0, row + 1):
+        for index in (self.comparisons.references[row], self.comparisons.rows[row]):
             raised[index] = max(seeds, counts[index])
         return raised
 
@@ -265,11 +310,13 @@ class Power:
         seeds_R = np.array(seeds, float)
         drawn_SR = np.random.default_rng(SEED).chisquare(seeds_R - 1, (DRAWS, len(seeds_R)))
         variances_SR = self.variances * drawn_SR / (seeds_R - 1)
-        error_SK, df_SK = chance(moderated(variances_SR, seeds_R), seeds_R)
+        moderated_SR = moderated(variances_SR, seeds_R, self.comparisons)
+        error_SK, df_SK = chance(moderated_SR, seeds_R, self.comparisons)
         true_R = self.variances / seeds_R
-        true_error_K = np.sqrt(true_R[1:] + true_R[0])
-        comparisons = self.families * (len(seeds_R) - 1)
-        return true_error_K, critical(df_SK, comparisons) * error_SK
+        row_variance = true_R[self.comparisons.rows]
+        reference_variance = true_R[self.comparisons.references]
+        number = self.families * len(self.comparisons.rows)
+        return np.sqrt(row_variance + reference_variance), critical(df_SK, number) * error_SK
 
 
 def _marked(error: Any, reach: Any, differences: Any) -> Any:

@@ -20,7 +20,7 @@ from tracking.statistics.samples import (
 )
 from tracking.statistics.sides import Side, SidePair, pair_name, paired_trials
 from tracking.statistics.study_findings import find
-from tracking.statistics.table_rows import table
+from tracking.statistics.table_rows import BASE, table
 from tracking.study import StudyTrial, study_of_metrics
 from tracking.words import listed
 
@@ -150,7 +150,11 @@ def _families_of_study(
     if not first.is_row or not second.is_row:
         return {}
     study = study_of_metrics(first.study, [metric.name for metric in metrics], set_name)
-    findings = find(study, table(study, first.row), first.row)
+    reference = BASE
+    if study.references.get(second.row, BASE) != first.row:  # as in the table with --base
+        study = replace(study, references={})
+        reference = first.row
+    findings = find(study, table(study, reference), reference)
     families = dict[str, Family]()
     for metric in study.task.tabled:
         family_of_row = findings.family_of(second.row, metric)
@@ -281,7 +285,7 @@ def _metric(
         ),
         (len(first_values), len(second_values)),
         reason or tested_family.rows.get(row, "not tested"),
-        len(tested_family.tests) * pairs,
+        tested_family.comparisons * pairs,
         study_family is not None,
         _over_samples(first, second, metric),
         reason,

@@ -2,19 +2,20 @@
 the best reports. As marks and words for people, and as fields for programs."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from tracking.activity.later_changes import later_note
 from tracking.card import Metric
 from tracking.files import unless_damaged
 from tracking.json_lines.journal import Journal, in_line
 from tracking.statistics.finding import FindingKind, same_scores
 from tracking.statistics.table_rows import TableRow
 from tracking.statistics.unlike_trials import Unlike, unlike
-from tracking.study import Study, seconds
+from tracking.study import Study
 from tracking.words import spanned
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ OTHER_SETTINGS = "other settings"
 """For scoring, unlike the reference's."""
 MIXED_SETTINGS = "mixed settings"
 """For scoring, unlike between seeds."""
-
 PHRASES: dict[FindingKind, str] = {
     "better by": "better{than} by at least {margin}",
     "better": "better{than}",
@@ -48,14 +48,17 @@ MOST_REASONS = 2
 
 @dataclass(frozen=True)
 class StudyFindings:
-    """Of one reference row. Empty: nothing was tested.
+    """Empty: nothing was tested.
 
-    ``families`` are of trained rows; those of ``scoring`` each hold the rows that score one row's
-    weights. Both are by metric, and so are ``published`` values: metric -> row -> value.
+    ``families`` are of the trained rows that are compared with the study's ``reference``. Those of
+    ``own_references`` each hold the trained rows that name one other row, and those of ``scoring``
+    the rows that score one row's weights. All are by metric, and so are ``published`` values:
+    metric -> row -> value.
     """
 
     reference: str = "base"
     families: dict[str, "Family"] = field(default_factory=dict)
+    own_references: dict[str, tuple["Family", ...]] = field(default_factory=dict)
     scoring: dict[str, tuple["Family", ...]] = field(default_factory=dict)
     unlike: dict[str, list[Unlike]] = field(default_factory=dict)  # by row
     best: BestReports = field(default_factory=dict)
@@ -66,7 +69,7 @@ class StudyFindings:
     @cached_property
     def summary(self) -> str:
         """What all rows show, in one line; empty if nothing was tested."""
-        return findings_line(self.families, self.scoring)
+        return findings_line(self.families, self.scoring, self.own_references)
 
     @cached_property
     def verdicts(self) -> dict[str, "MetricVerdict"]:
@@ -74,8 +77,8 @@ class StudyFindings:
         from tracking.statistics.verdict import verdict
 
         verdicts: dict[str, MetricVerdict] = {}
-        for name, family in self.families.items():
-            metric_verdict = verdict(family, self.published[name])
+        for name, published in self.published.items():
+            metric_verdict = verdict(self.trained_families(name), published)
             if metric_verdict is not None:
                 verdicts[name] = metric_verdict
         return verdicts
@@ -85,10 +88,15 @@ class StudyFindings:
         return None if isinstance(test, str) else test
 
     def families_of(self, metric: Metric) -> "list[Family]":
-        """That of trained rows first, then those of rows that only score."""
-        trained = self.families.get(metric.name)
-        scoring = list(self.scoring.get(metric.name, ()))
-        return [trained, *scoring] if trained else scoring
+        """Those of trained rows first, then those of rows that only score."""
+        return [*self.trained_families(metric.name), *self.scoring.get(metric.name, ())]
+
+    def trained_families(self, metric_name: str) -> "list[Family]":
+        """That of the study's reference first, then those of rows that name another one."""
+        families = [*self.own_references.get(metric_name, ())]
+        if metric_name in self.families:
+            families.insert(0, self.families[metric_name])
+        return families
 
     def family_of(self, row: str, metric: Metric) -> "Family | None":
         """The family in which this row is compared."""
@@ -135,11 +143,22 @@ class StudyFindings:
 
     def withheld(self, reason: str) -> "StudyFindings":
         """The same without a test: ``reason`` replaces it. Reasons of rows without a test stay."""
-        scoring = {}
-        for name, metric_families in self.scoring.items():
-            scoring[name] = tuple(family.withheld(reason) for family in metric_families)
-        families = {name: family.withheld(reason) for name, family in self.families.items()}
-        return replace(self, families=families, scoring=scoring)
+        return replace(
+            self,
+            families={name: family.withheld(reason) for name, family in self.families.items()},
+            own_references=_all_withheld(self.own_references, reason),
+            scoring=_all_withheld(self.scoring, reason),
+        )
+
+
+def _all_withheld(
+    families: Mapping[str, tuple["Family", ...]], reason: str
+) -> dict[str, tuple["Family", ...]]:
+    """These families by metric without tests."""
+    withheld = {}
+    for name, metric_families in families.items():
+        withheld[name] = tuple(family.withheld(reason) for family in metric_families)
+    return withheld
 
 
 NONE = StudyFindings()
@@ -166,59 +185,87 @@ def find(
 def over_seeds(study: Study, rows: Sequence[TableRow], reference: str) -> StudyFindings:
     """Only the tests over seeds."""
     trained = [row for row in rows if not row.shares_weights]
+    scoring_rows = [row for row in rows if row.shares_weights]
     families: dict[str, Family] = {}
+    own_references: dict[str, tuple[Family, ...]] = {}
     scoring: dict[str, tuple[Family, ...]] = {}
     for metric in study.task.tabled:
-        family = _family(study, trained, reference, metric, study.paired)
+        of_reference = _families(study, trained, rows, metric, study.paired)
+        family = of_reference.pop(reference, _without_rows(rows, reference, metric))
         if family is not None:
             families[metric.name] = family
-        scoring[metric.name] = _scoring_families(study, rows, metric)
-    return StudyFindings(reference, families, scoring)
+        own_references[metric.name] = tuple(of_reference.values())
+        scoring[metric.name] = _scoring_families(study, scoring_rows, rows, metric)
+    return StudyFindings(reference, families, own_references, scoring)
+
+
+def _without_rows(rows: Sequence[TableRow], reference: str, metric: Metric) -> "Family | None":
+    """The family of a reference with which no row is compared; None if it is no row."""
+    from tracking.statistics.family import Family
+
+    is_row = any(row.row == reference for row in rows)
+    return Family(metric, reference, {}) if is_row else None
 
 
 def _scoring_families(
-    study: Study, rows: Sequence[TableRow], metric: Metric
+    study: Study, scoring_rows: Sequence[TableRow], rows: Sequence[TableRow], metric: Metric
 ) -> tuple["Family", ...]:
-    """Of the rows that share weights with their reference, one family per reference."""
-    families = []
-    for reference in dict.fromkeys(row.reference for row in rows if row.shares_weights):
-        members = []
-        for row in rows:
-            shares_its_weights = row.shares_weights and row.reference == reference
-            if row.row == reference or shares_its_weights:
-                members.append(row)
-        family = _family(study, members, reference, metric, paired=True)
-        if family is not None:
-            families.append(family)
+    """Of the rows that share weights with their reference, one family per reference. Each is tested
+    by itself."""
+    families: list[Family] = []
+    for reference in dict.fromkeys(row.reference for row in scoring_rows):
+        members = [row for row in scoring_rows if row.reference == reference]
+        families += _families(study, members, rows, metric, paired=True).values()
     return tuple(families)
 
 
-def _family(
-    study: Study, rows: Sequence[TableRow], reference: str, metric: Metric, paired: bool
-) -> "Family | None":
-    """Over seeds, of the rows whose scores can be compared with those of the reference."""
+def _families(
+    study: Study,
+    compared: Sequence[TableRow],
+    rows: Sequence[TableRow],
+    metric: Metric,
+    paired: bool,
+) -> dict[str, "Family"]:
+    """By reference, the tests over seeds of the rows that are ``compared`` with one of all
+    ``rows``. A row whose scores cannot be compared is not tested."""
     # SciPy takes a third of a second to import, and a plan does not need it.
-    from tracking.statistics.family import Family, RowTest, family
-    from tracking.statistics.paired_family import paired_family
+    from tracking.statistics.family import Family, families_of
+    from tracking.statistics.paired_family import paired_families
 
-    comparable = list[TableRow]()
-    reasons = dict[str, RowTest | str]()
-    for row in rows:
-        reason = _why_left_out(row, metric)
-        if reason:
-            reasons[row.row] = reason
-        else:
-            comparable.append(row)
-    if reference in reasons:
-        reason = f"{reference}: {MIXED_SETTINGS}"
-        return Family(metric, reference, {row.row: reason for row in rows if row.row != reference})
-    values = {row.row: metric.tested_values(row.seed_values[metric.name]) for row in comparable}
-    diverged = {row.row: row.diverged for row in comparable}
-    seconds = {row.row: row.seconds for row in rows}
-    margin = study.margins.get(metric.name)
-    test_family = paired_family if paired else family
-    tested = test_family(metric, values, reference, diverged, seconds, margin)
-    return replace(tested, rows=tested.rows | reasons) if tested else None
+    names = {row.row for row in rows}
+    references = dict[str, str]()
+    for row in compared:
+        if row.row != row.reference and row.reference in names:
+            references[row.row] = row.reference
+    reasons = _reasons_without_test(references, rows, metric)
+    test = paired_families if paired else families_of
+    families = test(
+        metric,
+        {row.row: metric.tested_values(row.seed_values[metric.name]) for row in rows},
+        {row: reference for row, reference in references.items() if row not in reasons},
+        {row.row: row.diverged for row in rows},
+        {row.row: row.seconds for row in rows},
+        study.margins.get(metric.name),
+    )
+    for row_name, reason in reasons.items():
+        reference = references[row_name]
+        family = families.get(reference, Family(metric, reference, {}))
+        families[reference] = replace(family, rows=family.rows | {row_name: reason})
+    return families
+
+
+def _reasons_without_test(
+    references: Mapping[str, str], rows: Sequence[TableRow], metric: Metric
+) -> dict[str, str]:
+    """Of the rows whose scores, or those of their reference, cannot be compared."""
+    left_out = {row.row: _why_left_out(row, metric) for row in rows}
+    reasons = dict[str, str]()
+    for row, reference in references.items():
+        if left_out[reference]:
+            reasons[row] = f"{reference}: {MIXED_SETTINGS}"
+        elif left_out[row]:
+            reasons[row] = left_out[row]
+    return reasons
 
 
 def _why_left_out(row: TableRow, metric: Metric) -> str:
@@ -254,79 +301,35 @@ def _best_report(journal: Path, metric: Metric) -> tuple[float, int] | None:
     return next(((value, step) for value, step in values_and_steps if value == best), None)
 
 
-def later_note(study: Study) -> str:
-    """What was added or dropped after results were visible, such as "Seeds were added twice after
-    first results (4, 5, 6): …"; or nothing.
-
-    Adding seeds until a difference is marked marks one too often; so does dropping trials. Commands
-    count in the order of `study.json`. Seeds of a new row are not added ones, and neither are
-    planned seeds that finish later.
-    """
-    additions = list[list[int]]()
-    drops = 0
-    earlier_rows = set[str]()
-    has_results = False
-    for command in study.asked:
-        names = command.get("added", ())
-        new_trials = [trial for trial in study.trials if trial.name in names]
-        seeds = sorted({trial.seed for trial in new_trials if trial.row in earlier_rows})
-        earlier_rows |= {trial.row for trial in new_trials}
-        has_results = has_results or _saw_results(study, command)
-        if has_results and seeds:
-            additions.append(seeds)
-        if has_results and command.get("dropped"):
-            drops += 1
-    notes = []
-    if additions:
-        numbers = dict.fromkeys(str(seed) for seeds in additions for seed in seeds)
-        added = f"Seeds were added {_often(len(additions))} after first results"
-        notes.append(f"{added} ({', '.join(numbers)}): p values assume a fixed number.")
-    if drops:
-        dropped = f"Trials were dropped {_often(drops)} after first results"
-        notes.append(f"{dropped}: p values do not account for that.")
-    return " ".join(notes)
-
-
-def _saw_results(study: Study, command: Mapping[str, Any]) -> bool:
-    """Whether there were results when the command was recorded. Older versions did not record that;
-    for their commands, clocks decide."""
-    if "saw_results" in command:
-        return bool(command["saw_results"])
-    time = seconds(command["ts"]) or 0.0
-    return any(time > end for end in _end_times(study))
-
-
-def _end_times(study: Study) -> Iterator[float]:
-    """When trials finished, in Unix seconds."""
-    for trial in study.trials:
-        for attempt in unless_damaged(study.trial_folder(trial).attempts.all, []):
-            if attempt.ended is not None and attempt.reason == "finished":
-                yield attempt.ended
-
-
-def _often(times: int) -> str:
-    return {1: "once", 2: "twice"}.get(times, f"{times} times")
-
-
 def findings_line(
-    families: Mapping[str, "Family"], scoring: Mapping[str, Sequence["Family"]]
+    families: Mapping[str, "Family"],
+    scoring: Mapping[str, Sequence["Family"]],
+    own_references: Mapping[str, Sequence["Family"]] | None = None,
 ) -> str:
     """Such as "2 rows better than base, 5 worse, 3 no worse than 0.01, 9 undecided (3 seeds)".
 
-    If metrics say different things, each is behind its label. Rows that score the
-    weights of one row follow: "With base's weights: 1 row worse than base (3 seeds)". ``families``
-    and ``scoring`` are by metric. Empty without a row to compare.
+    If metrics say different things, each is behind its label. Rows that name their own reference
+    follow: "Against wide: 1 row undecided (3 seeds)". Then rows that score the weights of one row:
+    "With base's weights: 1 row worse than base (3 seeds)". All arguments are by metric. Empty
+    without a row to compare.
     """
     parts = [_metrics_line([*families.values()])]
-    families_of_host: dict[str, list[Family]] = {}
-    for metric_families in scoring.values():
-        for family in metric_families:
-            families_of_host.setdefault(family.reference, []).append(family)
-    for host, host_families in families_of_host.items():
+    own_families = _by_reference((own_references or {}).values())
+    for reference, families_of_metrics in own_families.items():
+        parts.append(_metrics_line(families_of_metrics, f"against {reference}"))
+    for host, host_families in _by_reference(scoring.values()).items():
         changed = [family for family in host_families if not _scores_like_host(family)]
         is_of_some = 0 < len(changed) < len(host_families)
         parts.append(_metrics_line(changed or host_families, f"with {host}'s weights", is_of_some))
     return ". ".join(filter(None, parts))
+
+
+def _by_reference(families_of_metrics: Iterable[Sequence["Family"]]) -> dict[str, list["Family"]]:
+    by_reference: dict[str, list[Family]] = {}
+    for families in families_of_metrics:
+        for family in families:
+            by_reference.setdefault(family.reference, []).append(family)
+    return by_reference
 
 
 def _scores_like_host(family: "Family") -> bool:

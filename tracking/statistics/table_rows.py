@@ -99,7 +99,7 @@ class TableRow:
 def table(study: Study, reference: str = BASE) -> list[TableRow]:
     """Every row of the study in its order, only from `study.json` and the trials' files.
 
-    Differences are from the row called ``reference``."""
+    Differences are from the row called ``reference``, or from a row's own reference."""
     standings_of_row: dict[str, list[Standing]] = {}
     for standing in study.standings():
         standings_of_row.setdefault(standing.trial.row, []).append(standing)
@@ -117,7 +117,8 @@ def table(study: Study, reference: str = BASE) -> list[TableRow]:
     expected = _first_agreed(settings.values())
     rows = list[TableRow]()
     for name, row in measured.items():
-        row_reference = reference_of(name, reference, hosts, study.paired)
+        own_reference = study.references.get(name, reference)
+        row_reference = reference_of(name, own_reference, hosts, study.paired)
         expected_of_row = expected
         if row_reference.shares_weights:
             expected_of_row = expected | agreed(settings.get(row_reference.row, {}))

@@ -17,6 +17,8 @@ from tracking.statistics.means import published_minus
 
 VERSION_OF_RULE = 1
 """Bumped when the same numbers lead to a different verdict: the lock of a study names it."""
+ITS_REFERENCE = "its reference"
+"""If rows are compared with different ones."""
 WORDS = ("agrees", "disagrees", "not shown", "not tested")
 PublishedNumbers = Mapping[str, float | None]
 """For one metric: row -> published value, with the reference."""
@@ -59,24 +61,30 @@ class MetricVerdict:
         return ", ".join(counts)
 
 
-def verdict(family: Family, published: PublishedNumbers) -> MetricVerdict | None:
-    """Every row with a published difference. None if the reference has no published value, or no
-    other row has one."""
-    metric = family.metric
-    base = published.get(family.reference)
-    if base is None:
-        return None
+def verdict(families: Sequence[Family], published: PublishedNumbers) -> MetricVerdict | None:
+    """Every row with a published difference, from its own reference. The order is that of the rows
+    that are compared with the first one. None if no reference has a published value, or no other
+    row has one."""
     rows = dict[str, str]()
     order = list[tuple[float, float]]()
-    for row, test in family.rows.items():
-        value = published.get(row)
-        published_delta = published_minus(value, base)
-        if value is None or published_delta is None:
-            continue
-        rows[row] = _verdict(metric, published_delta, test)
-        if not isinstance(test, str):
-            order.append((test.difference, value))
-    return MetricVerdict(metric, family.reference, rows, order) if rows else None
+    references = list[str]()
+    for family in families:
+        base = published.get(family.reference)
+        for row, test in family.rows.items():
+            value = published.get(row)
+            published_delta = None if base is None else published_minus(value, base)
+            if value is None or published_delta is None:
+                continue
+            rows[row] = _verdict(family.metric, published_delta, test)
+            references.append(family.reference)
+            if family is families[0] and not isinstance(test, str):
+                order.append((test.difference, value))
+    if not rows:
+        return None
+    is_one = len(set(references)) == 1
+    return MetricVerdict(
+        families[0].metric, references[0] if is_one else ITS_REFERENCE, rows, order
+    )
 
 
 def rule(metric: Metric, reference: str) -> str:

@@ -48,7 +48,10 @@ def seed_lines(rows: Sequence[TableRow], metrics: Sequence[Metric]) -> Iterator[
     unlike = [row for row in compared if row.finished_seeds != row.reference_seeds]
     if metrics:
         yield from _paired_seed_lines([row for row in unlike if row.paired])
-        yield from _unpaired_seed_lines([row for row in unlike if not row.paired], metrics)
+        unpaired = [row for row in unlike if not row.paired]
+        for reference in dict.fromkeys(row.reference for row in unpaired):
+            rows_of_reference = [row for row in unpaired if row.reference == reference]
+            yield from _unpaired_seed_lines(rows_of_reference, metrics)
 
 
 def _paired_seed_lines(rows: Sequence[TableRow]) -> Iterator[str]:
@@ -65,8 +68,7 @@ def _paired_seed_lines(rows: Sequence[TableRow]) -> Iterator[str]:
 
 
 def _unpaired_seed_lines(unlike: Sequence[TableRow], metrics: Sequence[Metric]) -> Iterator[str]:
-    if not unlike:
-        return
+    """Of rows with one reference."""
     reference = unlike[0].reference
     yield _unlike_seeds(unlike, reference)
     without_common_seed = [row.row for row in unlike if not row.common_seeds]

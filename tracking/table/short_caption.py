@@ -11,6 +11,7 @@ from tracking.table.columns import StudyTable, setting_words
 from tracking.table.row_captions import error_lines, not_compared_lines, seed_lines
 from tracking.table.source_captions import lock_lines
 from tracking.table.tested_captions import (
+    corrected_over,
     margin_words,
     paired_test_words,
     reference_words,
@@ -102,11 +103,11 @@ def _test_words(table: StudyTable, compared: Sequence[Metric]) -> str:
     paired = [family for family in families if family.paired]
     if not paired:
         return "moderated t-test over seeds, 5 % over all rows"
-    rows_of_each = "5 % over the rows of each reference"
+    rows_of_each = f"5 % over {corrected_over(table.findings, families)}"
     if len(paired) < len(families):
         return f"moderated t-test over seeds, paired for rows that only score, {rows_of_each}"
     level = rows_of_each
-    if len({family.reference for family in families}) == 1:
+    if level == "5 % over all rows":
         has_scoring_rows = any(row.shares_weights for row in table.rows)
         level = f"5 % over {'these' if has_scoring_rows else 'all'} rows"
     return f"{paired_test_words(paired)} over seeds, {level}"

@@ -37,12 +37,12 @@ def delta_notes(table: StudyTable) -> Iterator[str]:
     trained = _trained_rows(table)
     seeds_in_common = "the mean over the seeds that both have"
     if any(row.paired for row in trained):
-        yield f"Δ: difference from {table.findings.reference}, {seeds_in_common}"
+        yield f"{_trained_delta(table, trained)}, {seeds_in_common}"
     elif trained:
         seeds = "between means over all seeds of both"
         if any(row.diverged for row in table.rows):
             seeds += " that did not diverge"
-        yield f"Δ: difference from {table.findings.reference}, {seeds}"
+        yield f"{_trained_delta(table, trained)}, {seeds}"
     if hosts:
         yield f"{_scoring_delta(hosts)}, {seeds_in_common}"
 
@@ -50,10 +50,24 @@ def delta_notes(table: StudyTable) -> Iterator[str]:
 def short_delta_notes(table: StudyTable) -> Iterator[str]:
     """The same in few words, for a paper."""
     hosts = _hosts(table.rows)
-    if _trained_rows(table):
-        yield f"Δ: difference from {table.findings.reference}"
+    trained = _trained_rows(table)
+    if trained:
+        yield _trained_delta(table, trained)
     if hosts:
         yield _scoring_delta(hosts)
+
+
+def _trained_delta(table: StudyTable, trained: Sequence[TableRow]) -> str:
+    """Such as "Δ: difference from base, for wide-relu and wide-tanh from wide"."""
+    parts = list[str]()
+    if any(row.reference == table.findings.reference for row in trained):
+        parts.append(f"from {table.findings.reference}")
+    rows_of_reference: dict[str, list[str]] = {}
+    for row in trained:
+        if row.reference != table.findings.reference:
+            rows_of_reference.setdefault(row.reference, []).append(row.row)
+    parts += [f"for {listed(rows)} from {name}" for name, rows in rows_of_reference.items()]
+    return f"Δ: difference {', '.join(parts)}"
 
 
 def _trained_rows(table: StudyTable) -> list[TableRow]:
@@ -84,7 +98,7 @@ def tested_lines(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]
     if tested:
         yield " ".join([*_family_lines(table, compared), *_mark_lines(table, tested)])
         for family in tested:
-            power = " ".join(_power_lines(family, table.rows))
+            power = " ".join(_power_lines(family, table))
             if power:
                 yield power
         if table.findings.later_seeds:
@@ -108,51 +122,82 @@ def _family_lines(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str
 
 def _trained_families(findings: StudyFindings, metrics: Sequence[Metric]) -> "list[Family]":
     """Those of trained rows with a test."""
-    families = [findings.families.get(metric.name) for metric in metrics]
-    return [family for family in families if family is not None and family.tests]
+    families = [family for metric in metrics for family in findings.trained_families(metric.name)]
+    return [family for family in families if family.tests]
 
 
 def _families_of_host(
     findings: StudyFindings, metrics: Sequence[Metric]
 ) -> "dict[str, list[Family]]":
     """Those of rows that only score with a test, by the row whose weights they score."""
-    families_of_host: dict[str, list[Family]] = {}
-    for metric in metrics:
-        for family in findings.scoring.get(metric.name, ()):
-            if family.tests:
-                families_of_host.setdefault(family.reference, []).append(family)
-    return families_of_host
+    scoring = [family for metric in metrics for family in findings.scoring.get(metric.name, ())]
+    return _by_reference(family for family in scoring if family.tests)
+
+
+def _by_reference(families: "Iterable[Family]") -> "dict[str, list[Family]]":
+    families_of_reference: dict[str, list[Family]] = {}
+    for family in families:
+        families_of_reference.setdefault(family.reference, []).append(family)
+    return families_of_reference
 
 
 def _family_line(families: Sequence["Family"], only_score: bool, over: str) -> str:
     """Such as "Over seeds, 3 rows (3 seeds) are compared with base (9 seeds), each metric
-    separately: …"."""
+    separately: …". Rows with another reference follow: "and 2 rows (3 seeds) with wide (9
+    seeds)"."""
+    level = f"5 % level over {over} (Holm)"
+    comparisons = list[str]()
+    for families_of_reference in _by_reference(families).values():
+        is_first = not comparisons
+        comparisons.append(_comparison_words(families_of_reference, only_score, is_first))
+    test = "t-test with moderated variances"
+    basis = "Over seeds"
+    if families[0].paired:
+        test = paired_test_words(families)
+        basis = "Seed by seed"
+    return f"{basis}, {listed(comparisons)}, each metric separately: {test}, {level}."
+
+
+def _comparison_words(families: Sequence["Family"], only_score: bool, has_verb: bool) -> str:
+    """Such as "3 rows (3 seeds) are compared with base (9 seeds)", of one reference."""
     reference = families[0].reference
     number_of_rows = [len(family.tests) for family in families]
     rows = counted(number_of_rows, "row")
     seeds = counted([family.seeds[row] for family in families for row in family.tests], "seed")
     is_one_row = max(number_of_rows) == 1
-    verb = "is" if is_one_row else "are"
-    level = f"5 % level over {over} (Holm)"
+    verb = ""
+    if has_verb:
+        verb = " is compared" if is_one_row else " are compared"
     if not families[0].paired:
         reference_seeds = counted([family.seeds[reference] for family in families], "seed")
-        return (
-            f"Over seeds, {rows} ({seeds}) {verb} compared with {reference} ({reference_seeds}), "
-            f"each metric separately: t-test with moderated variances, {level}."
-        )
+        return f"{rows} ({seeds}){verb} with {reference} ({reference_seeds})"
     if only_score:
         rows += f" that {'scores' if is_one_row else 'score'} {reference}'s weights"
-    return (
-        f"Seed by seed, {rows} {verb} compared with {reference} at {seeds}, "
-        "each metric separately: "
-        f"{paired_test_words(families)}, {level}."
-    )
+    return f"{rows}{verb} with {reference} at {seeds}"
 
 
 def paired_test_words(families: Sequence["Family"]) -> str:
     """A family of few rows has no variances to move towards each other."""
-    moderated = max(len(family.tests) for family in families) >= MODERATED_ROWS
+    moderated = _most_comparisons(families) >= MODERATED_ROWS
     return "paired t-test with moderated variances" if moderated else "paired t-test"
+
+
+def _most_comparisons(families: Sequence["Family"]) -> int:
+    """The rows that were tested together, at most."""
+    return max(family.comparisons for family in families)
+
+
+def corrected_over(findings: StudyFindings, families: "Sequence[Family]") -> str:
+    """The rows over which the tests of a metric are corrected. Trained rows are tested together."""
+    names = dict.fromkeys(family.metric.name for family in families)
+    trained = [family for name in names for family in findings.trained_families(name)]
+    references = {family.reference for family in families}
+    trained_references = {family.reference for family in trained if family in families}
+    if len(references) == 1 or references == trained_references:
+        return "all rows"
+    if len(trained_references) > 1:
+        return "all trained rows, and over the rows that score one row's weights"
+    return "the rows of each reference"
 
 
 def _mark_lines(table: StudyTable, tested: Sequence["Family"]) -> Iterator[str]:
@@ -172,7 +217,8 @@ def _mark_lines(table: StudyTable, tested: Sequence["Family"]) -> Iterator[str]:
     if margins:
         yield f"δ: {', '.join(margins)}, as the study states (sweep.margin)."
     if table.view.intervals:
-        yield from _interval_lines(tested, tests, reference)
+        over = corrected_over(table.findings, tested)
+        yield from _interval_lines(over, tests, reference)
 
 
 def margin_words(families: Iterable["Family"]) -> list[str]:
@@ -192,10 +238,8 @@ def _tests_of_rows(
 
 
 def _interval_lines(
-    tested: Sequence["Family"], tests: "Sequence[tuple[str, RowTest]]", reference: str
+    over: str, tests: "Sequence[tuple[str, RowTest]]", reference: str
 ) -> Iterator[str]:
-    references = {family.reference for family in tested}
-    over = "all rows" if len(references) == 1 else "the rows of each reference"
     yield (
         f"[ ]: 95 % interval of Δ, over seeds of row and {reference}, "
         f"adjusted over {over} (Bonferroni)."
@@ -206,18 +250,20 @@ def _interval_lines(
         yield f"Marked although the interval contains 0, {reason}: {', '.join(rows)}."
 
 
-def _power_lines(family: "Family", rows: Sequence[TableRow]) -> Iterator[str]:
+def _power_lines(family: "Family", table: StudyTable) -> Iterator[str]:
     """What the seeds can show, and how many more would decide, such as "PPL: 80 % power to detect a
     difference of 0.2."."""
     metric = family.metric
     label = metric.label
-    if any(row.shares_weights for row in rows if row.row in family.tests):
+    if any(row.shares_weights for row in table.rows if row.row in family.tests):
         label += f" with {family.reference}'s weights"
+    elif family.reference != table.findings.reference:
+        label += f" against {family.reference}"
     if family.detectable:
         ends = dict.fromkeys(number(end, metric.places) for end in family.detectable)
         yield f"{label}: 80 % power to detect a difference of {' to '.join(ends)}."
     rows_of_seeds: dict[str, list[str]] = {}
-    for row in rows:
+    for row in table.rows:
         test = family.tests.get(row.row)
         if test and test.finding.kind == "undecided":
             rows_of_seeds.setdefault(test.finding.needed_seeds, []).append(row.row)
@@ -284,14 +330,15 @@ def tested_sentences(study: Study, findings: StudyFindings) -> str:
 
 def _tested_sentence(study: Study, families: Sequence["Family"], which_rows: str = "") -> str:
     labels = dict.fromkeys(study.task.tested(family.metric).label for family in families)
-    rows = counted([len(family.tests) for family in families], "row")
-    reference = families[0].reference
+    rows = counted([family.comparisons for family in families], "row")
+    references = list(_by_reference(families))
+    reference = references[0] if len(references) == 1 else SEVERAL
     tests = "t-tests with moderated variances (Smyth, 2004) and Satterthwaite's degrees of freedom"
     if families[0].paired:
         tests = f"{_paired_tests_words(families)} at the common seeds"
     differences = "differences" if which_rows else "Differences"
     sentence = (
-        f"{which_rows}{differences} from {reference} in {listed([*labels])} are tested over "
+        f"{which_rows}{differences} from {listed(references)} in {listed([*labels])} are tested over "
         f"seeds by {tests}, "
         f"with Holm's correction ({rows}, {100 * ALPHA:g} % for the family); "
         "their 95 % intervals use Bonferroni's correction."
@@ -307,6 +354,6 @@ def _tested_sentence(study: Study, families: Sequence["Family"], which_rows: str
 
 
 def _paired_tests_words(families: Sequence["Family"]) -> str:
-    if max(len(family.tests) for family in families) < MODERATED_ROWS:
+    if _most_comparisons(families) < MODERATED_ROWS:
         return "paired t-tests"
     return "paired t-tests with moderated variances (Smyth, 2004)"

@@ -10,8 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-LARGEST_SLICE = 64 * 2**20
-"""Bytes of tanh(q + k) in memory at a time, unless the keys of one query need more."""
+from transformer.cost import LARGEST_SLICE
+
+BUFFERS_BACKWARD = 2
+"""Tensors of a slice's size in the backward pass: tanh(q + k), and the gradient of it."""
 
 
 @dataclass(frozen=True)
@@ -58,11 +60,9 @@ class _AdditiveLogits(torch.autograd.Function):
         ctx.save_for_backward(query_NTK, key_NSK, vector_NK)
         heads, queries, _ = query_NTK.shape
         logits_NTS = query_NTK.new_empty(heads, queries, key_NSK.shape[1])
-        for rows in _slices(query_NTK, key_NSK):
-            hidden_NMK = _hidden(query_NTK, key_NSK, rows).flatten(1, 2)
-            logits_NM1 = hidden_NMK @ vector_NK[rows.heads, :, None]
-            logits_NTS[rows.heads, rows.queries] = logits_NM1.view_as(
-                logits_NTS[rows.heads, rows.queries]
+        for rows in _slices(query_NTK, key_NSK, buffers=1):
+            logits_NTS[rows.heads, rows.queries] = _slice_of_logits(
+                query_NTK, key_NSK, vector_NK, rows
             )
         return logits_NTS
 
@@ -72,17 +72,13 @@ class _AdditiveLogits(torch.autograd.Function):
         query_gradient = torch.empty_like(query_NTK)
         key_gradient = _zeros(key_NSK)
         vector_gradient = _zeros(vector_NK)
-        for rows in _slices(query_NTK, key_NSK):
-            hidden_NTSK = _hidden(query_NTK, key_NSK, rows)
-            hidden_NMK = hidden_NTSK.flatten(1, 2)
-            gradient_NM1 = grads[0][rows.heads, rows.queries].flatten(1)[:, :, None]
-            gradient_NM1 = gradient_NM1.to(hidden_NMK.dtype)
-            vector_gradient[rows.heads] += (gradient_NM1.transpose(1, 2) @ hidden_NMK)[:, 0]
-            of_hidden_NMK = gradient_NM1 @ vector_NK[rows.heads, None]
-            of_sum_NMK = hidden_NMK.square_().neg_().add_(1).mul_(of_hidden_NMK)
-            of_sum_NTSK = of_sum_NMK.view_as(hidden_NTSK)
-            query_gradient[rows.heads, rows.queries] = of_sum_NTSK.sum(2)
-            key_gradient[rows.heads] += of_sum_NTSK.sum(1)
+        for rows in _slices(query_NTK, key_NSK, BUFFERS_BACKWARD):
+            of_query, of_key, of_vector = _slice_of_gradients(
+                query_NTK, key_NSK, vector_NK, grads[0], rows
+            )
+            query_gradient[rows.heads, rows.queries] = of_query
+            key_gradient[rows.heads] += of_key
+            vector_gradient[rows.heads] += of_vector
         return (
             query_gradient,
             key_gradient.to(key_NSK.dtype),
@@ -110,10 +106,35 @@ def _hidden(query_NTK: Tensor, key_NSK: Tensor, rows: _Rows) -> Tensor:
     return (query + key).tanh_()
 
 
-def _slices(query_NTK: Tensor, key_NSK: Tensor) -> Iterator[_Rows]:
-    """Whole heads, as many as ``LARGEST_SLICE`` holds; or some queries of one head."""
+def _slice_of_logits(query_NTK: Tensor, key_NSK: Tensor, vector_NK: Tensor, rows: _Rows) -> Tensor:
+    """[N, T, S] of these rows. Its sums are freed before those of the next slice are made."""
+    hidden_NTSK = _hidden(query_NTK, key_NSK, rows)
+    logits_NM1 = hidden_NTSK.flatten(1, 2) @ vector_NK[rows.heads, :, None]
+    return logits_NM1.view(hidden_NTSK.shape[:-1])
+
+
+def _slice_of_gradients(
+    query_NTK: Tensor, key_NSK: Tensor, vector_NK: Tensor, gradient_NTS: Tensor, rows: _Rows
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Of the queries, the keys and the vectors of these rows."""
+    hidden_NTSK = _hidden(query_NTK, key_NSK, rows)
+    hidden_NMK = hidden_NTSK.flatten(1, 2)
+    gradient_NM1 = gradient_NTS[rows.heads, rows.queries].flatten(1)[:, :, None]
+    gradient_NM1 = gradient_NM1.to(hidden_NMK.dtype)
+    of_vector_NK = (gradient_NM1.transpose(1, 2) @ hidden_NMK)[:, 0]
+    of_hidden_NMK = gradient_NM1 @ vector_NK[rows.heads, None]
+    of_sum_NMK = hidden_NMK.square_().neg_().add_(1).mul_(of_hidden_NMK)
+    of_sum_NTSK = of_sum_NMK.view_as(hidden_NTSK)
+    return of_sum_NTSK.sum(2), of_sum_NTSK.sum(1), of_vector_NK
+
+
+def _slices(query_NTK: Tensor, key_NSK: Tensor, buffers: int) -> Iterator[_Rows]:
+    """Whole heads, as many as ``LARGEST_SLICE`` holds; or some queries of one head.
+
+    ``buffers``: how many tensors of a slice's size are in memory.
+    """
     heads, queries, width = query_NTK.shape
-    bytes_per_query = key_NSK.shape[1] * width * query_NTK.element_size()
+    bytes_per_query = buffers * key_NSK.shape[1] * width * query_NTK.element_size()
     queries_at_once = max(1, LARGEST_SLICE // bytes_per_query)
     heads_at_once = max(1, queries_at_once // queries)
     for first_head in range(0, heads, heads_at_once):

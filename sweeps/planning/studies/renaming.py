@@ -19,6 +19,7 @@ from sweeps.planning.studies.known_studies import log_entry
 from sweeps.planning.studies.study_overrides import placed
 from sweeps.problems import Problem, RefusedError, nearest
 from tracking.files import Form, read_object, to_json, unless_damaged, write_atomic
+from tracking.statistics.references import with_names
 from tracking.study import Study, StudyTrial, read_study, write_study
 
 NOTE = ".locks/renaming.json"
@@ -114,6 +115,7 @@ def _with_new_row(study: Study, old: str, new: str, typed: Sequence[str]) -> Stu
         study,
         trials=tuple(_renamed(trials.get(trial.name, trial), new_names) for trial in study.trials),
         rows=tuple(row | {"row": new} if row["row"] == old else row for row in study.rows),
+        references=with_names(study.references, {old: new}),
         cells={new if row == old else row: cells for row, cells in study.cells.items()},
         asked=tuple(entries),
     )

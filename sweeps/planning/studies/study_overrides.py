@@ -24,6 +24,7 @@ SELECTING = (
     "sweep.vary",
     "sweep.seeds=",
     "sweep.base_seeds=",
+    "sweep.references",
     "row=",
     "train.seed=",
 )

@@ -14,6 +14,7 @@ from sweeps.config.study_faults import study_problems
 from sweeps.planning.study_rows.composed_rows import ComposedRow, Composition
 from sweeps.planning.study_rows.request import Request, read_request
 from sweeps.planning.study_rows.row_names import row_of_trial, rows_of_sweep
+from sweeps.planning.study_rows.row_references import refuse_references
 from sweeps.planning.study_rows.study_record import StudyRecord
 from sweeps.problems import Problem, RefusedError
 from sweeps.trees import Tree, Values, assigned, differences, dotted
@@ -31,7 +32,9 @@ def compose_sweep(
     request = read_request(overrides, here or Path.cwd(), record, library, sweeps=True)
     rows = rows_of_sweep(request)
     values = request.values | rows.values
-    return _compose(replace(request, values=values), rows.names, rows.notes)
+    composition = _compose(replace(request, values=values), rows.names, rows.notes)
+    refuse_references(composition)
+    return composition
 
 
 def compose_row(

@@ -71,9 +71,14 @@ def _adjustment(tested: Sequence[MetricCompared], sides: SidePair) -> str:
     if any(trial.weights for side in sides for trial in side.trials):
         rows = "rows with these weights"
     family = f"over the {size} {rows}" if size > 1 else "for this pair"
-    reference = sides[0].row
-    options = "" if reference == BASE else f" with --base {reference}"
+    options = "" if _is_as_in_table(sides) else f" with --base {sides[0].row}"
     return f"{family}, as in the table{options}"
+
+
+def _is_as_in_table(sides: SidePair) -> bool:
+    """Whether the study's table compares the second row with the first one."""
+    first, second = sides
+    return first.row == first.study.references.get(second.row, BASE)
 
 
 def lock_lines(comparisons: Sequence[Compared]) -> list[str]:
@@ -82,7 +87,7 @@ def lock_lines(comparisons: Sequence[Compared]) -> list[str]:
     metrics = [replace(scored.metric, set=scored.set_name) for scored in compared.metrics]
     first, second = compared.sides
     is_of_study = first.is_row and first.study.folder == second.study.folder
-    reference = first.row if is_of_study else BASE
+    reference = first.row if is_of_study and not _is_as_in_table(compared.sides) else BASE
     lines: list[str] = []
     for folder in dict.fromkeys([first.study.folder, second.study.folder]):
         observed = observed_line(folder)

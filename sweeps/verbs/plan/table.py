@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 from rich.table import Table
 
+from sweeps.config.files import BASE
 from sweeps.config.schema import task_card
 from sweeps.console import OUT
 from sweeps.verbs.plan.costs import cost_columns, cost_lines, cost_totals, precision_lines
 from tracking.study import weights_fault
 from tracking.table.caption import size_note
 from tracking.table.text import LEAST, Cell, Column, TextTable, lines_of, said, terminal
-from tracking.words import flops, millions, parameters
+from tracking.words import flops, listed, millions, parameters
 
 if TYPE_CHECKING:
     from sweeps.costs.estimate import Estimate
@@ -146,6 +147,7 @@ def _caption(plan: "Plan", estimate: "Estimate", overrides: Sequence[str]) -> st
     notes = [
         *_cost_notes(plan),
         *_both_notes(plan),
+        *_reference_notes(plan),
         size_note(plan.sizes),
         *plan.composition.notes,
         *plan.composition.names(rows),
@@ -191,3 +193,15 @@ def _both_notes(plan: "Plan") -> list[str]:
     verb = "changes" if len(rows) == 1 else "change"
     keys = "keys that train as well as keys that score"
     return [f"Trained, not only scored: {', '.join(rows)} {verb} {keys}"]
+
+
+def _reference_notes(plan: "Plan") -> list[str]:
+    """Such as "Differences: wide-relu and wide-tanh from wide; all other rows from base."; nothing
+    if all are from base."""
+    rows_of_reference: dict[str, list[str]] = {}
+    for row, reference in plan.references.items():
+        rows_of_reference.setdefault(reference, []).append(row)
+    if not rows_of_reference:
+        return []
+    parts = [f"{listed(rows)} from {name}" for name, rows in rows_of_reference.items()]
+    return [f"Differences: {'; '.join([*parts, f'all other rows from {BASE}'])}."]

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sweeps.config.files import BASE
 from sweeps.console import OUT, next_verb, print_json
 from sweeps.planning.studies.study_overrides import SELECTING, looking
 from sweeps.verbs.command import (
@@ -139,5 +140,7 @@ def _plan_json(plan: "Plan", estimate: "Estimate") -> list[dict[str, Any]]:
             "weights": trial.weights,
             "taken_from": None if source is None else str(source.record),
         }
+        if plan.references:
+            line["reference"] = plan.references.get(trial.row, BASE)
         lines.append(line | costs_of(trial.name))
     return lines

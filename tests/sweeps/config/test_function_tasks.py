@@ -41,10 +41,10 @@ def test_its_parameters_are_keys_and_their_defaults_are_base(folder: Path) -> No
 
 
 def test_rows_are_varied_by_the_names_of_parameters(folder: Path) -> None:
-    by_name = plan_of(folder, "task=spiral", "sweep.vary={width: [8], layers: [1]}", "lr=0.25")
-    by_key = plan_of(folder, "sweep.vary={args.width: [8], args.layers: [1]}", "args.lr=0.25")
-    assert [line["row"] for line in by_name] == ["base", "width_8", "layers_1"]
-    assert [line["key"] for line in by_name] == [line["key"] for line in by_key]
+    plan_by_name = plan_of(folder, "task=spiral", "sweep.vary={width: [8], layers: [1]}", "lr=0.25")
+    plan_by_key = plan_of(folder, "sweep.vary={args.width: [8], args.layers: [1]}", "args.lr=0.25")
+    assert [line["row"] for line in plan_by_name] == ["base", "width_8", "layers_1"]
+    assert [line["key"] for line in plan_by_name] == [line["key"] for line in plan_by_key]
 
 
 def test_what_it_returns_are_its_scores(folder: Path) -> None:
@@ -66,7 +66,7 @@ def test_a_row_of_a_file_sets_its_group(folder: Path) -> None:
 
 def test_the_full_form_of_the_same_keys_has_the_same_trials(folder: Path) -> None:
     """A function grows into a task with a schema, and its study goes on."""
-    before = plan_of(folder, "task=spiral", "sweep.vary={width: [8]}")
+    lines_before = plan_of(folder, "task=spiral", "sweep.vary={width: [8]}")
     (folder / "spiral.py").write_text("""\
 from dataclasses import dataclass
 
@@ -92,8 +92,8 @@ task = Task("spiral", version=1, schema=Config, metrics=(Metric("accuracy", bett
     base=Config(Arguments(32, 2, 0.5, "x", 4)))
 """)
     sys.modules.pop("spiral")
-    after = plan_of(folder, "task=spiral", "sweep.vary={width: [8]}")
-    assert [line["key"] for line in after] == [line["key"] for line in before]
+    lines_after = plan_of(folder, "task=spiral", "sweep.vary={width: [8]}")
+    assert [line["key"] for line in lines_after] == [line["key"] for line in lines_before]
 
 
 def test_a_parameter_named_seed_gets_the_trials_seed(folder: Path) -> None:
@@ -112,27 +112,29 @@ def test_a_parameter_named_seed_gets_the_trials_seed(folder: Path) -> None:
     ],
 )
 def test_a_parameter_that_is_no_key_is_refused(folder: Path, parameters: str, reason: str) -> None:
-    between = "" if parameters.startswith("*") else "*, "
-    text = SPIRAL[: SPIRAL.index("def ")] + f"def spiral(trial, {between}{parameters}):\n    pass\n"
+    separator = "" if parameters.startswith("*") else "*, "
+    text = (
+        SPIRAL[: SPIRAL.index("def ")] + f"def spiral(trial, {separator}{parameters}):\n    pass\n"
+    )
     (folder / "spiral.py").write_text(text)
-    said = refusal(folder, "plan", "task=spiral")
-    assert "task (spiral.py:4)" in said
-    assert reason in said
+    message = refusal(folder, "plan", "task=spiral")
+    assert "task (spiral.py:4)" in message
+    assert reason in message
 
 
 @pytest.mark.parametrize("first", ["width: int = 1", "*, width: int = 1", ""])
 def test_a_function_that_does_not_take_the_trial_is_refused(folder: Path, first: str) -> None:
     text = SPIRAL[: SPIRAL.index("def ")] + f"def spiral({first}):\n    pass\n"
     (folder / "spiral.py").write_text(text)
-    said = refusal(folder, "plan", "task=spiral")
-    assert "spiral() must take the trial first: def spiral(trial, *, …)" in said
+    message = refusal(folder, "plan", "task=spiral")
+    assert "spiral() must take the trial first: def spiral(trial, *, …)" in message
 
 
 def test_a_file_with_two_functions_asks_for_one_of_them(folder: Path) -> None:
     second = SPIRAL[SPIRAL.index("@task") :].replace("def spiral", "def deep")
     (folder / "spiral.py").write_text(f"{SPIRAL}\n\n{second}")
-    said = refusal(folder, "plan", "task=spiral")
-    assert "declares several tasks must be one of task=spiral:spiral, task=spiral:deep" in said
+    message = refusal(folder, "plan", "task=spiral")
+    assert "declares several tasks must be one of task=spiral:spiral, task=spiral:deep" in message
     assert plan_of(folder, "task=spiral:deep")[0]["row"] == "base"
 
 
@@ -157,5 +159,5 @@ def test_a_wrong_key_is_refused_with_the_nearest_one(folder: Path) -> None:
 def test_a_score_without_a_metric_fails_the_trial_by_its_name(folder: Path) -> None:
     text = SPIRAL.replace("return 1 / width + trial.seed", 'return {"acuracy": 1}')
     (folder / "spiral.py").write_text(text)
-    said = typed(folder, "train", "tracking=off").output
-    assert "acuracy is not a metric of the task, which has accuracy" in " ".join(said.split())
+    output = typed(folder, "train", "tracking=off").output
+    assert "acuracy is not a metric of the task, which has accuracy" in " ".join(output.split())

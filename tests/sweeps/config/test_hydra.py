@@ -30,31 +30,31 @@ def test_every_row_is_what_hydra_composes_before_the_scale_divides(
     schema = Schema.of(composition.base.source.task)
     search = f"hydra.searchpath=[{(SHIPPED / 'shared').as_uri()}]"
     with initialize_config_dir(str(SHIPPED), version_base="1.3"):
-        alone = {
+        configs = {
             name: compose("config", [search, f"row={name}", f"scale={scale}"]) for name in ROWS
         }
     for row in composition.rows:
-        tree: Any = OmegaConf.to_container(alone[row.name], resolve=True)
+        tree: Any = OmegaConf.to_container(configs[row.name], resolve=True)
         expected = {
             f"{group}.{name}": value for group in GROUPS for name, value in tree[group].items()
         }
         divisors = {
             key: row.settings.scale.divisors[role.by] or 1 for key, role in schema.divided.items()
         }
-        found = schema.values(row.settings.trial)
-        whole = {
+        settings = schema.values(row.settings.trial)
+        unscaled = {
             key: value * divisors.get(key, 1) if key in divisors else value
-            for key, value in found.items()
+            for key, value in settings.items()
         }
         # a key that came later is absent while it is neutral
-        assert whole == schema.neutral | expected, row.name
+        assert unscaled == schema.neutral | expected, row.name
 
 
 def plan(folder: Path, *words: str) -> list[tuple[str, int, str]]:
     """Row, seed and change of each planned trial."""
-    done = typed(folder, "plan", "--json", *words)
-    assert done.exit_code == 0, done.stderr
-    return [(each["row"], each["seed"], each["change"]) for each in json.loads(done.stdout)]
+    outcome = typed(folder, "plan", "--json", *words)
+    assert outcome.exit_code == 0, outcome.stderr
+    return [(line["row"], line["seed"], line["change"]) for line in json.loads(outcome.stdout)]
 
 
 def test_a_row_builds_on_another_takes_another_option_and_refers_to_a_value(tmp_path: Path) -> None:
@@ -84,10 +84,10 @@ def test_a_row_builds_on_another_takes_another_option_and_refers_to_a_value(tmp_
 def test_any_name_of_a_folder(tmp_path: Path) -> None:
     """Hydra reads its search path by its grammar, and not as an URL."""
     (folder := tmp_path / "my ünï, (b)=c's 100%20 $x #1 a\\b\\").mkdir()
-    found = json.loads(
+    lines = json.loads(
         typed(write_task(folder), "plan", "task=small", "sweep.rows=[base,square]", "--json").stdout
     )
-    assert [each["row"] for each in found] == ["base", "square"]
+    assert [line["row"] for line in lines] == ["base", "square"]
 
 
 def test_a_group_of_the_task_s_own(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_a_group_of_the_task_s_own(tmp_path: Path) -> None:
     own(folder, "task/small/size/small", f"{HEAD}train: {{steps: 4}}\n")
     own(folder, "task/small/size/long", f"{HEAD}train: {{steps: 12}}\n")
     steps = [
-        each["steps"] for each in json.loads(typed(folder, "plan", "--json", "size=long").stdout)
+        line["steps"] for line in json.loads(typed(folder, "plan", "--json", "size=long").stdout)
     ]
     assert set(steps) == {12}
     rows = [row for row, _, _ in plan(folder, "task=small", "size=small,long")]
@@ -107,12 +107,12 @@ def test_a_group_of_the_task_s_own(tmp_path: Path) -> None:
 
 
 def test_several_final_values_are_a_product(tmp_path: Path) -> None:
-    found = plan(tmp_path, "row=base,big", "train.seed=1,2,3", "model.n_heads=1,4")
+    trials = plan(tmp_path, "row=base,big", "train.seed=1,2,3", "model.n_heads=1,4")
     rows = ["base", "n_heads_1", "n_heads_4", "big-n_heads_1", "big-n_heads_4"]
-    assert [(row, seed) for row, seed, _ in found] == [
+    assert [(row, seed) for row, seed, _ in trials] == [
         (row, seed) for row in rows for seed in (1, 2, 3)
     ]
-    assert found == plan(
+    assert trials == plan(
         tmp_path, "row=base,big", "train.seed=range(1,4)", "model.n_heads=choice(1,4)"
     )
     rows = [row for row, _, _ in plan(tmp_path, "row=glob(a_*)")]
@@ -148,8 +148,8 @@ def test_recorded_rows_and_options_go_on_without_their_overrides_and_are_refused
 
 def test_seeds_of_a_recorded_study_are_those_of_its_rows(tmp_path: Path) -> None:
     sweep(tmp_path, "sweep.name=x", "sweep.rows=[base,big]", "train.steps=20", ends=0)
-    found = plan(tmp_path, "sweep.name=x", "train.seed=1,2", "--add")
-    assert {(row, seed) for row, seed, _ in found} == {
+    trials = plan(tmp_path, "sweep.name=x", "train.seed=1,2", "--add")
+    assert {(row, seed) for row, seed, _ in trials} == {
         (row, seed) for row in ("base", "big") for seed in (1, 2)
     }
 
@@ -173,24 +173,24 @@ def test_values_that_belong_together(tmp_path: Path) -> None:
         "[{model.n_heads: 4, model.d_k: 128, model.d_v: 128}, {model: {n_heads: 16, d_k: "
         "32, d_v: 32}}]"
     )
-    found = plan(tmp_path, f"sweep.vary={entries}")
-    assert [change for _, _, change in found[1:]] == ["h 4, d_k = d_v = 16", "h 16, d_k = d_v = 4"]
+    trials = plan(tmp_path, f"sweep.vary={entries}")
+    assert [change for _, _, change in trials[1:]] == ["h 4, d_k = d_v = 16", "h 16, d_k = d_v = 4"]
     own(
         tmp_path,
         "sweep/heads",
         f"name: null\nseeds: [1]\nmax_failures: 3\nstall_minutes: 10\nvary: {entries}\n",
     )
-    assert plan(tmp_path, "sweep=heads") == found
+    assert plan(tmp_path, "sweep=heads") == trials
 
 
 def test_rows_of_another_size_are_noted(tmp_path: Path) -> None:
-    done = typed(
+    outcome = typed(
         tmp_path,
         "plan",
         "model.n_heads=4,16",
         "sweep.vary=[{model.n_heads: 4, model.d_k: 128, model.d_v: 128}]",
     )
-    text = " ".join(done.stdout.split())
+    text = " ".join(outcome.stdout.split())
     assert "n_heads_4 has 18% fewer parameters and 19% fewer FLOPs" in text
     assert "n_heads_4-d_k_128-d_v_128 has" not in text
 

@@ -47,8 +47,8 @@ def test_the_rows_differ_as_they_say_and_build_at_every_scale(name: str, tmp_pat
             assert trial.problems() == []
             with torch.device("meta"):
                 model = Transformer(trial.model, trial.data.vocab_size)
-            built = sum(parameter.numel() for parameter in model.parameters())
-            assert built == parameters(trial.model, trial.data.vocab_size)
+            size = sum(parameter.numel() for parameter in model.parameters())
+            assert size == parameters(trial.model, trial.data.vocab_size)
     for row in composition.rows[1:]:
         assert shown_change(row, composition.base) == ROWS[name][row.name]
 
@@ -65,10 +65,12 @@ def test_the_size_note_names_the_layers_of_another_size(tmp_path: Path) -> None:
 def test_one_width_of_keys_is_compared_within_itself(tmp_path: Path) -> None:
     """The rows of a width differ from the scaled one of that width in their score alone."""
     composition = compose_sweep(["sweep=scores", "scale=tiny"], tmp_path)
-    by_name = {row.name: row.settings.trial for row in composition.rows}
+    settings = {row.name: row.settings.trial for row in composition.rows}
+    references = composition.shared.sweep.references
     for reference in ("base", "d_k_16", "d_k_256"):
         prefix = "" if reference == "base" else f"{reference}-"
         for score in ("dot", "additive"):
-            model = by_name[f"{prefix}attention_score_{score}"].model
-            same = vars(by_name[reference].model) | {"attention_score": score}
-            assert vars(model) == same
+            model = settings[f"{prefix}attention_score_{score}"].model
+            expected = vars(settings[reference].model) | {"attention_score": score}
+            assert vars(model) == expected
+            assert references.get(f"{prefix}attention_score_{score}", "base") == reference

@@ -19,8 +19,8 @@ def rows(folder: Path, *overrides: str) -> list[str]:
     return [row.name for row in compose_sweep(list(overrides), folder).rows]
 
 
-def names(made: Plan) -> list[str]:
-    return [planned.trial.name for planned in made.trials]
+def names(sweep_plan: Plan) -> list[str]:
+    return [planned.trial.name for planned in sweep_plan.trials]
 
 
 @pytest.mark.parametrize(
@@ -45,12 +45,13 @@ def test_rows_are_named_by_their_changes(
 def test_a_made_row_and_a_file_with_the_same_change_are_the_same_trial(tmp_path: Path) -> None:
     own_row(tmp_path, "model: {d_ff: 1024, n_heads: 4}\n")
     lists = "sweep.vary=[{model.n_heads: 4, model.d_ff: 1024}]"
-    made, written = plan(tmp_path, lists), plan(tmp_path, "sweep.rows=[base,mine]")
-    assert names(made) == ["base-s1", "d_ff_1024-n_heads_4-s1"]
-    assert [planned.trial.key for planned in made.trials] == [
-        planned.trial.key for planned in written.trials
+    plan_of_lists = plan(tmp_path, lists)
+    plan_of_files = plan(tmp_path, "sweep.rows=[base,mine]")
+    assert names(plan_of_lists) == ["base-s1", "d_ff_1024-n_heads_4-s1"]
+    assert [planned.trial.key for planned in plan_of_lists.trials] == [
+        planned.trial.key for planned in plan_of_files.trials
     ]
-    assert made.trials[1].trial.group == "vary"
+    assert plan_of_lists.trials[1].trial.group == "vary"
 
 
 def test_a_mapping_of_a_row_of_a_scale_or_of_a_list_is_merged_with_base_s(tmp_path: Path) -> None:
@@ -91,8 +92,11 @@ def test_made_rows_stand_next_to_base_or_to_the_listed_rows(tmp_path: Path) -> N
         "n_heads_4",
         "n_heads_1",
     ]
-    both = compose_sweep([HEADS, "sweep.seeds=[3,1]"], tmp_path).shared.sweep
-    assert (both.rows, both.seeds) == (["base", "n_heads_1", "n_heads_4"], [3, 1])
+    sweep_settings = compose_sweep([HEADS, "sweep.seeds=[3,1]"], tmp_path).shared.sweep
+    assert (sweep_settings.rows, sweep_settings.seeds) == (
+        ["base", "n_heads_1", "n_heads_4"],
+        [3, 1],
+    )
 
 
 def test_a_file_of_the_group_sweep_may_hold_lists(tmp_path: Path) -> None:
@@ -108,22 +112,26 @@ def test_a_file_of_the_group_sweep_may_hold_lists(tmp_path: Path) -> None:
 
 
 def test_base_s_own_value_is_left_out_with_a_notice(tmp_path: Path) -> None:
-    found = compose_sweep(["sweep.vary={model.n_heads: [8, 16]}"], tmp_path)
-    assert [row.name for row in found.rows] == ["base", "n_heads_16"]
-    assert found.notes == ["sweep.vary makes no row for model.n_heads 8: base has it already."]
+    composition = compose_sweep(["sweep.vary={model.n_heads: [8, 16]}"], tmp_path)
+    assert [row.name for row in composition.rows] == ["base", "n_heads_16"]
+    assert composition.notes == [
+        "sweep.vary makes no row for model.n_heads 8: base has it already."
+    ]
     entries = "sweep.vary=[{model.d_k: 64, model.d_v: 64}, {model.d_k: 32, model.d_v: 64}]"
-    found = compose_sweep([entries], tmp_path)
-    assert [row.name for row in found.rows] == ["base", "d_k_32"]
-    assert found.notes == [
+    composition = compose_sweep([entries], tmp_path)
+    assert [row.name for row in composition.rows] == ["base", "d_k_32"]
+    assert composition.notes == [
         "sweep.vary makes no row for model.d_k 64, model.d_v 64: base has it already."
     ]
 
 
 def test_values_are_those_of_the_paper_s_size(tmp_path: Path) -> None:
-    found = compose_sweep(["sweep.vary={model.d_ff: [1024], train.warmup_steps: [8000]}"], tmp_path)
-    _, wide, slow = found.rows
+    composition = compose_sweep(
+        ["sweep.vary={model.d_ff: [1024], train.warmup_steps: [8000]}"], tmp_path
+    )
+    _, wide, slow = composition.rows
     assert (wide.settings.trial.model.d_ff, slow.settings.trial.train.warmup_steps) == (128, 400)
-    assert (shown_change(wide, found.base), wide.before_scaling) == ("d_ff 128", "d_ff 1024")
+    assert (shown_change(wide, composition.base), wide.before_scaling) == ("d_ff 128", "d_ff 1024")
 
 
 def test_one_of_the_rows_is_trained_by_its_name(tmp_path: Path) -> None:
@@ -135,14 +143,14 @@ def test_the_study_records_its_rows_and_needs_no_lists_again(tmp_path: Path) -> 
     sweep(
         tmp_path, "sweep.vary={model.d_ff: [1024], model.n_heads: [4]}", "train.steps=200", ends=1
     )
-    before = study_in(tmp_path)
-    assert before.before_scaling == {"d_ff_1024": "d_ff 1024"}
-    again = plan_sweep([], here=tmp_path)
-    assert [planned.trial for planned in again.trials] == list(before.trials)
-    assert [(trial.group, trial.change) for trial in before.trials[1:]] == [
+    study = study_in(tmp_path)
+    assert study.before_scaling == {"d_ff_1024": "d_ff 1024"}
+    planned_again = plan_sweep([], here=tmp_path)
+    assert [planned.trial for planned in planned_again.trials] == list(study.trials)
+    assert [(trial.group, trial.change) for trial in study.trials[1:]] == [
         ("vary", "d_ff 128"),
         ("vary", "h 4"),
     ]
     assert names(plan_row(["row=n_heads_4"], here=tmp_path)) == ["n_heads_4-s1"]
-    typed_again = plan_sweep(["sweep.vary={model.d_ff: [1024], model.n_heads: [4]}"], here=tmp_path)
-    assert names(typed_again) == names(again)
+    typed_plan = plan_sweep(["sweep.vary={model.d_ff: [1024], model.n_heads: [4]}"], here=tmp_path)
+    assert names(typed_plan) == names(planned_again)

@@ -15,9 +15,9 @@ LICENSE = "# Copyright of somebody.\n#\n# Nothing is granted.\n"
 
 def rows(folder: Path) -> dict[str, str]:
     """The change of each planned row."""
-    done = typed(folder, "plan", "task=small", "--json")
-    assert done.exit_code == 0, done.output
-    return {trial["row"]: trial["change"] for trial in json.loads(done.stdout)}
+    outcome = typed(folder, "plan", "task=small", "--json")
+    assert outcome.exit_code == 0, outcome.output
+    return {trial["row"]: trial["change"] for trial in json.loads(outcome.stdout)}
 
 
 @pytest.mark.parametrize(

@@ -152,7 +152,9 @@ TABLE_3: dict[str, tuple[str, dict[str, Any], float, float, float | None, str]] 
     ),
 }
 # one length per side: no padding, which the counter of FLOPs would count too
-SENTENCES, SOURCE, TARGET = (2, 7, 4)
+SENTENCES = 2
+SOURCE = 7
+TARGET = 4
 LENGTHS = Lengths.of(SOURCE, TARGET) * SENTENCES
 
 
@@ -218,9 +220,9 @@ def test_the_change_is_described_with_the_values_after_scaling(
 @pytest.mark.parametrize("row", ROWS)
 def test_a_row_differs_at_every_scale_in_the_same_keys(row: str, scale: str) -> None:
     exempt = {"train.steps"} if row == "big" and scale == "tiny" else set()
-    found = composed(row, scale)
-    assert set(found.changes) | exempt == set(composed(row, "paper").changes)
-    assert set(found.kept.left_out) == exempt
+    scaled_row = composed(row, scale)
+    assert set(scaled_row.changes) | exempt == set(composed(row, "paper").changes)
+    assert set(scaled_row.kept.left_out) == exempt
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -230,14 +232,15 @@ def test_every_row_builds_at_every_scale(row: str, scale: str) -> None:
     assert settings.trial.problems() == []
     with torch.device("meta"):
         model = Transformer(settings.trial.model, settings.trial.data.vocab_size)
-    built = sum(parameter.numel() for parameter in model.parameters())
-    assert built == parameters(settings.trial.model, settings.trial.data.vocab_size)
+    size = sum(parameter.numel() for parameter in model.parameters())
+    assert size == parameters(settings.trial.model, settings.trial.data.vocab_size)
 
 
 @pytest.mark.parametrize("row", ROWS)
 def test_flops_by_arithmetic_equal_what_torch_counts(row: str) -> None:
     settings = composed(row, "tiny").settings
-    vocab_size, train = settings.trial.data.vocab_size, settings.trial.train
+    vocab_size = settings.trial.data.vocab_size
+    train = settings.trial.train
     model = Transformer(settings.trial.model, vocab_size).train()
     source, target = (
         torch.randint(4, vocab_size, (SENTENCES, length)) for length in (SOURCE, TARGET)
@@ -261,10 +264,10 @@ def test_a_row_file_holds_only_its_difference(row: str) -> None:
     content = yaml.safe_load(text)
     assert text.startswith("# @package _global_\n")
     assert {"row"} <= set(content) <= {"row", "model", "train"}
-    written = content.get("model", {}) | content.get("train", {})
+    difference = content.get("model", {}) | content.get("train", {})
     # the paper prints this cell of big, though it is base's
     printed = {"n_layers": 6} if row == "big" else {}
-    assert written == TABLE_3[row][1] | printed
+    assert difference == TABLE_3[row][1] | printed
 
 
 def test_the_default_sweep_is_the_paper_s_table_in_its_order(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ WORDS: dict[str, Any] = {
 }
 
 
-def other(key: str, value: Any) -> Any:
+def other_value(key: str, value: Any) -> Any:
     """Another value of the key: twice as much, or another text."""
     if key in WORDS:
         return WORDS[key]
@@ -58,13 +58,15 @@ def test_a_row_differs_only_in_its_key_at_scale_half(tmp_path: Path) -> None:
     base = values(compose_row(["scale=paper"], tmp_path).base)
     for key in KEYS:
         group, name = key.split(".")
-        own_row(tmp_path, f"{group}: {{{name}: {other(key, base[key])}}}\n", key.replace(".", "_"))
+        own_row(
+            tmp_path, f"{group}: {{{name}: {other_value(key, base[key])}}}\n", key.replace(".", "_")
+        )
     rows = ",".join(key.replace(".", "_") for key in KEYS)
     composition = compose_sweep(["scale=half", f"sweep.rows=[{rows}]"], tmp_path)
-    before = values(composition.base)
+    base_values = values(composition.base)
     for key, row in zip(KEYS, composition.rows, strict=True):
-        found = values(row.settings)
-        assert [name for name in found if found[name] != before[name]] == [key]
+        row_values = values(row.settings)
+        assert [name for name in row_values if row_values[name] != base_values[name]] == [key]
 
 
 def composed(folder: Path, body: str, *overrides: str) -> Composition:
@@ -108,7 +110,7 @@ def test_a_user_s_own_scale_may_set_and_divide(tmp_path: Path) -> None:
         f"# @package _global_\n{scale}train: {{steps: 1000}}\nmodel: {{d_ff: 512, p_drop: 0.2}}\n",
     )
     body = "train: {steps: 300000}\nmodel: {d_ff: 1024, p_drop: 0.3}\n"
-    base, mine = composed(tmp_path, body, "scale=mine").rows
+    base, scaled_row = composed(tmp_path, body, "scale=mine").rows
     assert (
         base.settings.trial.train.steps,
         base.settings.trial.model.d_ff,
@@ -119,9 +121,9 @@ def test_a_user_s_own_scale_may_set_and_divide(tmp_path: Path) -> None:
         0.2,
     )
     assert (
-        mine.settings.trial.train.steps,
-        mine.settings.trial.model.d_ff,
-        mine.settings.trial.model.p_drop,
+        scaled_row.settings.trial.train.steps,
+        scaled_row.settings.trial.model.d_ff,
+        scaled_row.settings.trial.model.p_drop,
     ) == (
         300,
         128,
@@ -145,7 +147,7 @@ def test_the_plan_notes_what_became_of_each_difference(tmp_path: Path) -> None:
 
 
 def test_the_document_s_table_is_generated() -> None:
-    found = MARKED.search(DOCUMENT.read_text("utf-8"))
-    assert found is not None
-    assert found[0] == scale_table(), "write it again: python tests/shared/scale_table.py"
+    section = MARKED.search(DOCUMENT.read_text("utf-8"))
+    assert section is not None
+    assert section[0] == scale_table(), "write it again: python tests/shared/scale_table.py"
     assert sorted(IN_DOCUMENT) == sorted(path.stem for path in (SHIPPED / "scale").glob("*.yaml"))

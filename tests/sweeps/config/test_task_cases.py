@@ -228,11 +228,11 @@ def test_what_is_wrong_is_refused_with_each_reason(
 ) -> None:
     """No key of another task is offered."""
     write_task(tmp_path, replaced, files)
-    before = [path for path in contents(tmp_path) if "__pycache__" not in path]
-    said = refused_for(tmp_path, reasons, *words.split())
-    assert said.endswith("Nothing was started."), said
-    assert not FOREIGN.search(re.sub(r'is "[^"]*"', "", said)), said
-    assert [path for path in contents(tmp_path) if "__pycache__" not in path] == before
+    files_before = [path for path in contents(tmp_path) if "__pycache__" not in path]
+    message = refused_for(tmp_path, reasons, *words.split())
+    assert message.endswith("Nothing was started."), message
+    assert not FOREIGN.search(re.sub(r'is "[^"]*"', "", message)), message
+    assert [path for path in contents(tmp_path) if "__pycache__" not in path] == files_before
 
 
 def test_a_task_without_base_is_refused(tmp_path: Path) -> None:
@@ -260,42 +260,49 @@ def test_the_help_of_a_broken_task_is_its_refusal(tmp_path: Path) -> None:
 )
 def test_the_task_that_is_right_is_planned(tmp_path: Path, costs: str, note: str) -> None:
     replaced = {"work=work": f"work=work, costs=lambda config: Costs({costs})"}
-    done = typed(write_task(tmp_path, replaced), "plan", "task=small")
-    assert done.exit_code == 0, done.output
-    of_costs = [line for line in done.stdout.splitlines() if not line.startswith("Time: unknown")]
-    assert ("unknown" in "\n".join(of_costs)) == ("flops" not in costs)
-    assert re.findall(r"^.*are computed", done.stdout, re.MULTILINE) == [note] * bool(note)
-    assert done.stdout.rstrip().endswith("Next: allelse sweep task=small")
+    outcome = typed(write_task(tmp_path, replaced), "plan", "task=small")
+    assert outcome.exit_code == 0, outcome.output
+    cost_lines = [
+        line for line in outcome.stdout.splitlines() if not line.startswith("Time: unknown")
+    ]
+    assert ("unknown" in "\n".join(cost_lines)) == ("flops" not in costs)
+    notes = re.findall(r"^.*are computed", outcome.stdout, re.MULTILINE)
+    assert notes == ([note] if note else [])
+    assert outcome.stdout.rstrip().endswith("Next: allelse sweep task=small")
 
 
 def test_ctrl_c_at_import_stays_ctrl_c(tmp_path: Path) -> None:
     interrupted = "import os, signal, time; os.kill(os.getpid(), signal.SIGINT); time.sleep(9)"
     write_task(tmp_path, {CONFIG: f"{interrupted}\n{CONFIG}"})
-    done = typed(tmp_path, "plan", "task=small")
-    assert done.exit_code == 130, done.output
-    assert "To continue, run again" in done.stderr
+    outcome = typed(tmp_path, "plan", "task=small")
+    assert outcome.exit_code == 130, outcome.output
+    assert "To continue, run again" in outcome.stderr
 
 
 def test_a_file_that_parses_arguments_sees_none_of_ours(tmp_path: Path) -> None:
     write_task(
         tmp_path, {CONFIG: f"import argparse; argparse.ArgumentParser().parse_args()\n{CONFIG}"}
     )
-    done = run_in(tmp_path, dict(os.environ), str(ALLELSE), "plan", "task=small", "train.steps=3")
-    assert done.returncode == 0, done.stderr
+    process = run_in(
+        tmp_path, dict(os.environ), str(ALLELSE), "plan", "task=small", "train.steps=3"
+    )
+    assert process.returncode == 0, process.stderr
 
 
 @pytest.mark.parametrize("option", ["-m", "--multirun"])
 def test_multirun_is_taken_as_hydra_s_users_type_it(tmp_path: Path, option: str) -> None:
     write_task(tmp_path)
     words = ["task=small", "model.size=8,4"]
-    with_it, without = (typed(tmp_path, "plan", *more, *words) for more in ([option], []))
-    assert with_it.exit_code == 0
-    assert with_it.stdout == without.stdout
+    multirun_plan, plain_plan = (
+        typed(tmp_path, "plan", *multirun, *words) for multirun in ([option], [])
+    )
+    assert multirun_plan.exit_code == 0
+    assert multirun_plan.stdout == plain_plan.stdout
     for verb in ("train", "table", "config"):
-        done = typed(tmp_path, verb, option, *words)
-        assert done.exit_code == 2
+        outcome = typed(tmp_path, verb, option, *words)
+        assert outcome.exit_code == 2
         assert "only `plan` and `sweep` take several values" in " ".join(
-            done.stderr.replace("│", "").split()
+            outcome.stderr.replace("│", "").split()
         )
-    done = typed(tmp_path, "sweep", option, "task=small", "model.size=none")
-    assert "model.size (command line)" in done.stderr
+    outcome = typed(tmp_path, "sweep", option, "task=small", "model.size=none")
+    assert "model.size (command line)" in outcome.stderr

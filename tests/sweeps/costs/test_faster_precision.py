@@ -71,14 +71,14 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def planned(place: Path, *overrides: str) -> str:
-    done = allelse(place, "plan", *TOY, *overrides)
-    assert done.returncode == 0, done.stderr
-    return " ".join(done.stdout.split())
+def planned(folder: Path, *overrides: str) -> str:
+    outcome = allelse(folder, "plan", *TOY, *overrides)
+    assert outcome.returncode == 0, outcome.stderr
+    return " ".join(outcome.stdout.split())
 
 
-def measured(place: Path) -> list[str]:
-    return (place / "measured").read_text().split()
+def measured(folder: Path) -> list[str]:
+    return (folder / "measured").read_text().split()
 
 
 def test_a_plan_says_that_another_precision_is_faster_and_measures_once(place: Path) -> None:
@@ -90,9 +90,9 @@ def test_a_plan_says_that_another_precision_is_faster_and_measures_once(place: P
     assert FASTER in planned(place, "model.size=16")
     assert measured(place) == ["8", "16"]
     assert not (place / "runs").exists()
-    kept = allelse(place, "plan", *TOY, "--json")
-    chosen = allelse(place, "plan", *TOY, "train.precision=fp32", "--json")
-    keys = [json.loads(done.stdout)[0]["key"] for done in (kept, chosen)]
+    default_plan = allelse(place, "plan", *TOY, "--json")
+    fp32_plan = allelse(place, "plan", *TOY, "train.precision=fp32", "--json")
+    keys = [json.loads(outcome.stdout)[0]["key"] for outcome in (default_plan, fp32_plan)]
     assert keys[0] == keys[1], "a plan changes no precision"
 
 
@@ -118,9 +118,9 @@ def test_the_doctor_says_it_of_each_scale(tmp_path: Path, monkeypatch: pytest.Mo
     (cache,) = (tmp_path / "cache/allelse").iterdir()
     entries = json.loads(cache.read_text())
     cache.write_text(json.dumps({key: {"fp32": 1.0, "bf16": 3.0} for key in entries}))
-    shown = json.loads(allelse(folder, "doctor", "--json").stdout)
+    checks = json.loads(allelse(folder, "doctor", "--json").stdout)
     precisions = {
-        entry["what"]: entry for entry in shown if entry["what"].startswith("precision of ")
+        entry["what"]: entry for entry in checks if entry["what"].startswith("precision of ")
     }
     assert precisions["precision of tiny"]["state"] == "ok"
     for scale in ("half", "paper"):

@@ -111,13 +111,13 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def planned(folder: Path, *words: str, study: str = "toy") -> dict[str, dict[str, Any]]:
     """What `plan --json` says of each trial."""
-    done = must(allelse(folder, "plan", TOY[0], f"sweep.name={study}", *words, "--json"))
-    return {f"{line['row']}-s{line['seed']}": line for line in json.loads(done.stdout)}
+    outcome = must(allelse(folder, "plan", TOY[0], f"sweep.name={study}", *words, "--json"))
+    return {f"{line['row']}-s{line['seed']}": line for line in json.loads(outcome.stdout)}
 
 
-def must(done: Done) -> Done:
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done
+def must(outcome: Done) -> Done:
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+    return outcome
 
 
 def train(folder: Path, row: str) -> dict[str, Any]:
@@ -130,45 +130,48 @@ def train(folder: Path, row: str) -> dict[str, Any]:
 def test_without_a_measurement_the_time_is_unknown_and_the_plan_says_how_to_know_it(
     place: Path,
 ) -> None:
-    before = contents(place)
-    done = must(allelse(place, "plan", *TOY, SMALL))
-    shown = " ".join(done.stdout.split())
-    assert "Time: unknown" in shown
-    assert f"plan {TOY[0]} {TOY[1]} '{SMALL}' --calibrate` measures it." in shown
+    files_before = contents(place)
+    outcome = must(allelse(place, "plan", *TOY, SMALL))
+    output = " ".join(outcome.stdout.split())
+    assert "Time: unknown" in output
+    assert f"plan {TOY[0]} {TOY[1]} '{SMALL}' --calibrate` measures it." in output
     assert all(
         line["seconds"] is None and line["memory_bytes"] is None
         for line in planned(place, SMALL).values()
     )
-    assert contents(place) == before, "a plan starts and writes nothing"
+    assert contents(place) == files_before, "a plan starts and writes nothing"
 
 
 @pytest.mark.usefixtures("mlflow_database")
 def test_finished_trials_tell_the_time_of_their_row_and_of_rows_between_them(place: Path) -> None:
-    small, large = train(place, "size_1"), train(place, "size_4")
+    small = train(place, "size_1")
+    large = train(place, "size_4")
     lines = planned(
         place, "sweep.rows=[base,size_1,size_3,size_4,size_40]", "sweep.seeds=[1,2]", "--add"
     )
-    again = lines["size_1-s2"]
-    assert (again["seconds_source"], again["interpolated"]) == ("finished", False)
-    assert again["seconds"] == pytest.approx(small["seconds"] + small["pace"]["scoring_seconds"])
-    assert again["memory_bytes"] == small["pace"]["peak_bytes"]
-    between = lines["size_3-s1"]
-    assert (between["seconds_source"], between["interpolated"]) == ("finished", True)
+    second_seed = lines["size_1-s2"]
+    assert (second_seed["seconds_source"], second_seed["interpolated"]) == ("finished", False)
+    assert second_seed["seconds"] == pytest.approx(
+        small["seconds"] + small["pace"]["scoring_seconds"]
+    )
+    assert second_seed["memory_bytes"] == small["pace"]["peak_bytes"]
+    size_3 = lines["size_3-s1"]
+    assert (size_3["seconds_source"], size_3["interpolated"]) == ("finished", True)
     training = sorted([small["seconds"], large["seconds"]])
-    assert training[0] / 2 <= between["seconds"] - between["scoring_seconds"] <= training[1] * 2
+    assert training[0] / 2 <= size_3["seconds"] - size_3["scoring_seconds"] <= training[1] * 2
     assert lines["size_40-s1"]["seconds"] is None, (
         "nothing is extrapolated far beyond what was measured"
     )
-    other = planned(place, SMALL, "train.report_every=20", study=OTHER)
-    assert all(line["seconds"] is None for line in other.values()), (
+    other_plan = planned(place, SMALL, "train.report_every=20", study=OTHER)
+    assert all(line["seconds"] is None for line in other_plan.values()), (
         "another key that observes may take another time"
     )
-    other = planned(place, SMALL, "cluster.cpus_per_worker=2", study=OTHER)
-    assert all(line["seconds"] is None for line in other.values()), (
+    other_plan = planned(place, SMALL, "cluster.cpus_per_worker=2", study=OTHER)
+    assert all(line["seconds"] is None for line in other_plan.values()), (
         "other threads take another time"
     )
-    other = planned(place, SMALL, study=OTHER)
-    assert all(line["seconds_source"] == "finished" for line in other.values()), (
+    other_plan = planned(place, SMALL, study=OTHER)
+    assert all(line["seconds_source"] == "finished" for line in other_plan.values()), (
         "another study of this folder counts"
     )
 
@@ -176,9 +179,9 @@ def test_finished_trials_tell_the_time_of_their_row_and_of_rows_between_them(pla
 def test_calibration_measures_three_rows_and_leaves_the_study_alone(
     place: Path, temporary: Path
 ) -> None:
-    done = must(allelse(place, "plan", *TOY, SMALL, "--calibrate"))
-    assert "calibration" in done.stdout
-    assert "Time: unknown" not in done.stdout
+    outcome = must(allelse(place, "plan", *TOY, SMALL, "--calibrate"))
+    assert "calibration" in outcome.stdout
+    assert "Time: unknown" not in outcome.stdout
     assert not (place / "runs/toy").exists()
     assert [path.name for path in (place / "runs").iterdir()] == [".calibration"]
     assert contents(temporary) == []
@@ -203,8 +206,8 @@ def test_calibration_measures_three_rows_and_leaves_the_study_alone(
 @pytest.mark.usefixtures("mlflow_database")
 def test_a_finished_trial_counts_more_than_calibration(place: Path, temporary: Path) -> None:
     must(allelse(place, "plan", *TOY, "sweep.rows=[base]", "--calibrate"))
-    before = planned(place, "sweep.rows=[base]")["base-s1"]
-    assert before["seconds_source"] == "calibrated"
+    line_before = planned(place, "sweep.rows=[base]")["base-s1"]
+    assert line_before["seconds_source"] == "calibrated"
     result = train(place, "base")
     line = planned(place, "sweep.rows=[base]", "sweep.seeds=[2]", "--add")["base-s2"]
     assert line["seconds_source"] == "finished"
@@ -216,13 +219,13 @@ def test_a_work_that_fails_in_calibration_shows_its_error_and_leaves_nothing(
     place: Path, temporary: Path
 ) -> None:
     (place / "fails").touch()
-    before = contents(place)
-    done = allelse(place, "plan", *TOY, SMALL, "--calibrate")
-    assert done.returncode == 1
-    assert "ValueError: the work has a typo" in done.stderr
-    assert 'raise ValueError("the work has a typo")' in done.stderr
-    assert "Failed in calibration" in done.stderr
-    assert [path for path in contents(place) if "__pycache__" not in path] == before
+    files_before = contents(place)
+    outcome = allelse(place, "plan", *TOY, SMALL, "--calibrate")
+    assert outcome.returncode == 1
+    assert "ValueError: the work has a typo" in outcome.stderr
+    assert 'raise ValueError("the work has a typo")' in outcome.stderr
+    assert "Failed in calibration" in outcome.stderr
+    assert [path for path in contents(place) if "__pycache__" not in path] == files_before
     assert contents(temporary) == []
 
 
@@ -231,21 +234,23 @@ def test_an_interrupted_calibration_leaves_nothing(
     place: Path, temporary: Path, number: signal.Signals
 ) -> None:
     (place / "waits").touch()
-    before = contents(place)
+    files_before = contents(place)
     command = [str(ALLELSE), "plan", *TOY, SMALL, "--calibrate"]
     process = subprocess.Popen(command, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    waited = place / "waited"
-    while not (waited.exists() and waited.read_text()):
+    marker = place / "waited"
+    while not (marker.exists() and marker.read_text()):
         assert process.poll() is None, process.communicate()
         time.sleep(0.05)
-    worker = int(waited.read_text())
+    worker = int(marker.read_text())
     process.send_signal(number)
     process.communicate(timeout=120)
     assert process.returncode in (130, 143)
     with pytest.raises(ProcessLookupError):
         os.kill(worker, 0)
-    left = [path for path in contents(place) if "__pycache__" not in path and path != "waited"]
-    assert left == before
+    files_after = [
+        path for path in contents(place) if "__pycache__" not in path and path != "waited"
+    ]
+    assert files_after == files_before
     assert contents(temporary) == []
 
 
@@ -263,8 +268,8 @@ def test_an_interrupted_calibration_leaves_nothing(
 def test_calibration_is_refused_where_it_would_say_nothing_of_the_sweep(
     place: Path, typed: str, words: str
 ) -> None:
-    before = contents(place)
-    done = allelse(place, "plan", *TOY, SMALL, "--calibrate", typed)
-    assert done.returncode == 2
-    assert words in " ".join(done.stderr.split())
-    assert contents(place) == before
+    files_before = contents(place)
+    outcome = allelse(place, "plan", *TOY, SMALL, "--calibrate", typed)
+    assert outcome.returncode == 2
+    assert words in " ".join(outcome.stderr.split())
+    assert contents(place) == files_before

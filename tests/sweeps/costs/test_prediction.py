@@ -41,49 +41,54 @@ def test_the_line_goes_through_points_on_a_line_and_is_never_negative() -> None:
 
 def test_the_same_row_counts_first_and_a_finished_trial_before_calibration() -> None:
     finished = replace(MEASURED, source="finished", seconds_per_step=0.7, scoring_seconds=6.0)
-    other = replace(MEASURED, work="b", seconds_per_step=9.0)
-    found = predict(WORK, [MEASURED, other])
-    assert found is not None
-    assert (found.seconds, found.source, found.interpolated) == (54.0, "calibrated", False)
-    found = predict(WORK, [MEASURED, other, finished])
-    assert found is not None
-    assert found.seconds == pytest.approx(76.0)
-    assert found.source == "finished"
+    other_measurement = replace(MEASURED, work="b", seconds_per_step=9.0)
+    prediction = predict(WORK, [MEASURED, other_measurement])
+    assert prediction is not None
+    assert (prediction.seconds, prediction.source, prediction.interpolated) == (
+        54.0,
+        "calibrated",
+        False,
+    )
+    prediction = predict(WORK, [MEASURED, other_measurement, finished])
+    assert prediction is not None
+    assert prediction.seconds == pytest.approx(76.0)
+    assert prediction.source == "finished"
 
 
 def test_other_conditions_tell_nothing_and_nothing_is_extrapolated() -> None:
     assert predict(replace(WORK, conditions="other"), [MEASURED]) is None
     assert predict(replace(WORK, work="c", flops_per_step=2e9), [MEASURED]) is None
-    dear = replace(MEASURED, work="b", flops_per_step=4e9, seconds_per_step=2.0)
-    found = predict(replace(WORK, work="c", flops_per_step=2e9), [MEASURED, dear])
-    assert found is not None
-    assert found.training_seconds == pytest.approx(100.0)
-    assert found.interpolated
+    dear_measurement = replace(MEASURED, work="b", flops_per_step=4e9, seconds_per_step=2.0)
+    prediction = predict(replace(WORK, work="c", flops_per_step=2e9), [MEASURED, dear_measurement])
+    assert prediction is not None
+    assert prediction.training_seconds == pytest.approx(100.0)
+    assert prediction.interpolated
 
 
 def test_without_flops_a_row_takes_the_mean_of_the_others() -> None:
-    one, two = (
-        replace(MEASURED, work=str(n), flops_per_step=None, seconds_per_step=n) for n in (1.0, 3.0)
+    fast, slow = (
+        replace(MEASURED, work=str(seconds), flops_per_step=None, seconds_per_step=seconds)
+        for seconds in (1.0, 3.0)
     )
-    found = predict(replace(WORK, flops_per_step=None), [one, two])
-    assert found is not None
-    assert (found.training_seconds, found.interpolated) == (200.0, True)
+    prediction = predict(replace(WORK, flops_per_step=None), [fast, slow])
+    assert prediction is not None
+    assert (prediction.training_seconds, prediction.interpolated) == (200.0, True)
 
 
 def test_unknown_scoring_is_left_out() -> None:
-    found = predict(WORK, [replace(MEASURED, scoring_seconds=None)])
-    assert found is not None
-    assert (found.seconds, found.scoring_seconds) == (50.0, None)
+    prediction = predict(WORK, [replace(MEASURED, scoring_seconds=None)])
+    assert prediction is not None
+    assert (prediction.seconds, prediction.scoring_seconds) == (50.0, None)
 
 
 def test_the_first_trial_of_a_process_takes_longer() -> None:
-    found = predict(
+    prediction = predict(
         WORK,
         [replace(MEASURED, first_seconds=3.0, first_cpu_seconds=2.0, cpu_seconds_per_step=0.25)],
     )
-    assert found is not None
-    first = found.as_first()
-    assert (first.seconds - found.seconds, first.cpu_seconds, found.cpu_seconds) == (
+    assert prediction is not None
+    first = prediction.as_first()
+    assert (first.seconds - prediction.seconds, first.cpu_seconds, prediction.cpu_seconds) == (
         3.0,
         27.0,
         25.0,

@@ -14,9 +14,9 @@ VOCABULARY = "this is the paper's scale, but data.vocab_size is"
 
 def plan(folder: Path, *words: str) -> str:
     """All that is printed before the next command, on one line."""
-    before, _, after = " ".join(printed(folder, "plan", *words).split()).partition("Next: ")
-    assert after
-    return before
+    output, _, next_command = " ".join(printed(folder, "plan", *words).split()).partition("Next: ")
+    assert next_command
+    return output
 
 
 @pytest.mark.parametrize(
@@ -38,24 +38,26 @@ def test_the_paper_s_scale_is_cautioned_against_a_small_text(
     tmp_path: Path, words: list[str], epochs: list[str]
 ) -> None:
     rows = "sweep.rows=[base]" if "train.steps" in str(words) else "sweep.rows=[base,big]"
-    said = plan(tmp_path, "scale=paper", rows, *words)
-    assert all(each in said for each in epochs)
-    assert said.count("training pairs") == len(epochs)
+    output = plan(tmp_path, "scale=paper", rows, *words)
+    assert all(epoch in output for epoch in epochs)
+    assert output.count("training pairs") == len(epochs)
     size = 8000 if "data=multi30k" in words else 1000
-    assert f"{VOCABULARY} {size} " in said
+    assert f"{VOCABULARY} {size} " in output
 
 
 def test_no_other_scale_has_a_caution(tmp_path: Path) -> None:
     for scale in ("half", "tiny"):
         for corpus in ("synthetic", "multi30k"):
-            said = plan(tmp_path, f"scale={scale}", f"data={corpus}", "sweep.rows=all")
-            assert "training pairs" not in said
-            assert VOCABULARY not in said
+            output = plan(tmp_path, f"scale={scale}", f"data={corpus}", "sweep.rows=all")
+            assert "training pairs" not in output
+            assert VOCABULARY not in output
 
 
 def test_the_paper_s_vocabulary_has_no_caution(tmp_path: Path) -> None:
-    said = plan(tmp_path, "scale=paper", "data=multi30k", "data.vocab_size=37000", "sweep.rows=all")
-    assert VOCABULARY not in said
+    output = plan(
+        tmp_path, "scale=paper", "data=multi30k", "data.vocab_size=37000", "sweep.rows=all"
+    )
+    assert VOCABULARY not in output
 
 
 @pytest.mark.slow
@@ -67,7 +69,7 @@ def test_pairs_of_one_s_own_text_are_counted(workplace: Path) -> None:
     words = [*SMALL, *TEXT, "train.steps=201", "sweep.name=own"]
     caution = f"201 steps are about 201 epochs of {PAIRS} training pairs"
     assert caution in plan(workplace, *words, "sweep.rows=[base]")
-    said = printed(workplace, "train", *words)
-    assert said.count(caution) == 1
-    assert said.index(caution) < said.index("1 of 1 trials to run")
-    assert said.index(caution) < said.index("Preparing")
+    output = printed(workplace, "train", *words)
+    assert output.count(caution) == 1
+    assert output.index(caution) < output.index("1 of 1 trials to run")
+    assert output.index(caution) < output.index("Preparing")

@@ -59,11 +59,11 @@ def test_a_study_of_which_hardly_a_pair_is_left_is_refused_before_it_starts(tmp_
     """Without a database: a refused study leaves no `runs/`."""
     folder = write_text(tmp_path)
     (folder / "train.txt").write_text("a b\n" + LONG * 299)
-    refused = typed(folder, "train", *SMALL, *DATA, *STEPS)
-    assert refused.exit_code == 2, refused.output
+    outcome = typed(folder, "train", *SMALL, *DATA, *STEPS)
+    assert outcome.exit_code == 2, outcome.output
     assert (
         "is 64; 299 of 300 training pairs are left out: 299 longer than model.max_positions (64)"
-        in refused.stderr
+        in outcome.stderr
     )
-    assert "Nothing was started." in refused.stderr
+    assert "Nothing was started." in outcome.stderr
     assert not (folder / "runs").exists()

@@ -20,7 +20,7 @@ from tracking.uri import default_uri
 TRIAL = ("base-s1", "sweep.name=copies")
 
 
-def done(folder: Path, *words: str) -> str:
+def output_of(folder: Path, *words: str) -> str:
     result = typed(folder, *words)
     assert result.exit_code == 0, result.output
     return result.stdout
@@ -38,18 +38,20 @@ def register(folder: Path, alias: str) -> None:
 def moved(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project with a registered model, whose first place is gone."""
     first = Path(shutil.copytree(trained, tmp_path_factory.mktemp("100% at") / "a place"))
-    done(first, "sync", "sweep.name=copies")
+    output_of(first, "sync", "sweep.name=copies")
     register(first, "champion")
     return first.rename(first.parent / "another place")
 
 
 def test_every_verb_reads_it_in_its_new_place(moved: Path) -> None:
-    assert [line["state"] for line in json.loads(done(moved, "status", "--json"))] == ["finished"]
-    assert "MLflow: up to date" in done(moved, "status")
-    assert done(moved, "table", "--format", "csv").splitlines()[1].startswith("base,")
-    assert len(done(moved, "translate", *TRIAL, "--input", "dev.txt").splitlines()) == 40
-    assert len(json.loads(done(moved, "evaluate", *TRIAL, "decode.beam=1", "--json"))) == 2
-    done(moved, "export", *TRIAL, "--to", "safetensors", "--output", "weights")
+    assert [line["state"] for line in json.loads(output_of(moved, "status", "--json"))] == [
+        "finished"
+    ]
+    assert "MLflow: up to date" in output_of(moved, "status")
+    assert output_of(moved, "table", "--format", "csv").splitlines()[1].startswith("base,")
+    assert len(output_of(moved, "translate", *TRIAL, "--input", "dev.txt").splitlines()) == 40
+    assert len(json.loads(output_of(moved, "evaluate", *TRIAL, "decode.beam=1", "--json"))) == 2
+    output_of(moved, "export", *TRIAL, "--to", "safetensors", "--output", "weights")
     assert (moved / "weights/model.safetensors").exists()
 
 
@@ -63,7 +65,7 @@ def test_a_study_copied_without_its_store_opens_no_experiment_of_another(
         ui._pages("http://host", default_uri(runs), read_study(runs / "copies"))
         for runs in (tmp_path, moved / "runs")
     ]
-    assert [len(each) for each in pages] == [1, 4]
+    assert [len(page) for page in pages] == [1, 4]
 
 
 def test_registered_models_move_along(moved: Path, monkeypatch: pytest.MonkeyPatch) -> None:

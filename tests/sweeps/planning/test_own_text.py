@@ -13,9 +13,9 @@ from typed import refusal, typed
 from sweeps.running.opening import prepare_data
 
 
-def of_files(**others: str) -> list[str]:
+def of_files(**replacements: str) -> list[str]:
     """The overrides for the file ``text`` in every split, except for ``others``."""
-    splits = dict.fromkeys(("train", "dev", "test"), "[text,text]") | others
+    splits = dict.fromkeys(("train", "dev", "test"), "[text,text]") | replacements
     return [
         "data=files",
         "data.vocab_size=272",
@@ -37,48 +37,48 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("verb", ["plan", "sweep", "train"])
 def test_each_verb_refuses_files_that_are_none_by_the_typed_name(folder: Path, verb: str) -> None:
-    before = contents(folder)
-    said = refusal(folder, verb, *of_files(dev="[text,lost]", test="[pipe,'~nosuchuser/text']"))
+    files_before = contents(folder)
+    message = refusal(folder, verb, *of_files(dev="[text,lost]", test="[pipe,'~nosuchuser/text']"))
     for fault in (
         "lost does not exist",
         "pipe is not a file",
         "~nosuchuser/text does not exist",
     ):
-        assert f"{folder}/{fault}" in said
-    assert said.startswith("Refused, for 3 reasons:")
-    assert said.endswith("Nothing was started.")
-    assert contents(folder) == before
+        assert f"{folder}/{fault}" in message
+    assert message.startswith("Refused, for 3 reasons:")
+    assert message.endswith("Nothing was started.")
+    assert contents(folder) == files_before
 
 
 def test_faults_of_the_text_are_refused_before_a_study_or_a_lock(folder: Path) -> None:
     (folder / "text").write_bytes(TEXT.encode().replace(b"b d", b"b\xff"))
-    before = contents(folder)
-    done = typed(folder, "train", *WORDS)
-    assert done.exit_code == 2
+    files_before = contents(folder)
+    outcome = typed(folder, "train", *WORDS)
+    assert outcome.exit_code == 2
     for split in ("train", "dev", "test"):
-        assert f"data.{split} {folder}/text:3 is not UTF-8 text" in done.stderr
-    assert done.stderr.endswith("Nothing was started.\n")
-    assert contents(folder) == before
+        assert f"data.{split} {folder}/text:3 is not UTF-8 text" in outcome.stderr
+    assert outcome.stderr.endswith("Nothing was started.\n")
+    assert contents(folder) == files_before
 
 
 @pytest.mark.parametrize("terminal", [False, True])
 def test_a_preparation_says_what_it_does(folder: Path, terminal: bool) -> None:
-    shown = io.StringIO()
-    console = Console(file=shown, force_terminal=terminal, width=120, color_system=None)
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=terminal, width=120, color_system=None)
     planned = plan(folder, *WORDS, "sweep.rows=[base]", f"paths.data={folder}/data")
     prepare_data(planned, console)
-    first = shown.getvalue()
+    first = stream.getvalue()
     assert "Preparing files" in first
     assert ("Prepared files in " in first) != terminal
     if not terminal:
         prepare_data(planned, console)
-        assert shown.getvalue() == first, "prepared text is only opened"
+        assert stream.getvalue() == first, "prepared text is only opened"
 
 
 @pytest.mark.parametrize("verb", ["plan", "sweep", "train"])
 def test_each_verb_refuses_a_mistyped_set_of_sacrebleu(folder: Path, verb: str) -> None:
-    before = contents(folder)
-    said = refusal(folder, verb, *of_files(dev="[sacrebleu:wtm13]", test="null"))
-    assert said.startswith('Refused, for 1 reason: data.dev sacreBLEU has no set "wtm13"')
-    assert "did you mean data.dev=[sacrebleu:wmt13]?" in said
-    assert contents(folder) == before
+    files_before = contents(folder)
+    message = refusal(folder, verb, *of_files(dev="[sacrebleu:wtm13]", test="null"))
+    assert message.startswith('Refused, for 1 reason: data.dev sacreBLEU has no set "wtm13"')
+    assert "did you mean data.dev=[sacrebleu:wmt13]?" in message
+    assert contents(folder) == files_before

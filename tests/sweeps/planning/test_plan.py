@@ -37,11 +37,11 @@ def refused_plan(folder: Path, *overrides: str) -> list[str]:
 
 
 def test_a_plan_shows_every_trial_and_starts_nothing(tmp_path: Path) -> None:
-    done = allelse(tmp_path, "plan")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "20 of 20 trials" in done.stdout
-    assert len(re.findall(r"\bto run\b", done.stdout)) == 21
-    assert done.stdout.splitlines()[-1] == "Next: allelse sweep"
+    outcome = allelse(tmp_path, "plan")
+    assert (outcome.returncode, outcome.stderr) == (0, "")
+    assert "20 of 20 trials" in outcome.stdout
+    assert len(re.findall(r"\bto run\b", outcome.stdout)) == 21
+    assert outcome.stdout.splitlines()[-1] == "Next: allelse sweep"
     assert contents(tmp_path) == []
 
 
@@ -93,19 +93,22 @@ def test_the_key_depends_on_the_text_of_files_and_not_on_where_they_are(tmp_path
             for split in ("train", "dev", "test")
         ]
 
-    here, there = files("here", "ein Hund\n"), files("there", "ein Hund\n")
+    here = files("here", "ein Hund\n")
+    elsewhere = files("there", "ein Hund\n")
     other_text = files("other", "ein Dackel\n")
-    keys = [key(tmp_path, "data=files", *overrides) for overrides in (here, there, other_text)]
+    keys = [key(tmp_path, "data=files", *overrides) for overrides in (here, elsewhere, other_text)]
     assert keys[0] == keys[1] != keys[2]
 
 
 def test_other_decoding_only_scores_again(tmp_path: Path) -> None:
     finish(only(tmp_path))
-    again = only(tmp_path, "decode.beam=1")
-    assert (again.finished, again.state) == (False, "finished")
-    done = allelse(tmp_path, "plan", BASE, "decode.beam=1")
-    assert "to score again" in done.stdout
-    assert done.stdout.splitlines()[-1] == "Next: allelse sweep 'sweep.rows=[base]' decode.beam=1"
+    scored_again = only(tmp_path, "decode.beam=1")
+    assert (scored_again.finished, scored_again.state) == (False, "finished")
+    outcome = allelse(tmp_path, "plan", BASE, "decode.beam=1")
+    assert "to score again" in outcome.stdout
+    assert (
+        outcome.stdout.splitlines()[-1] == "Next: allelse sweep 'sweep.rows=[base]' decode.beam=1"
+    )
 
 
 def test_one_seed_of_every_row_comes_first_and_the_longest_of_a_seed(tmp_path: Path) -> None:
@@ -115,25 +118,26 @@ def test_one_seed_of_every_row_comes_first_and_the_longest_of_a_seed(tmp_path: P
         "sweep.seeds=[7,3]",
         f"paths.runs={tmp_path}/runs",
     )
-    first, second = ["big-s7", "base-s7", "c_layers_2-s7"], ["big-s3", "base-s3", "c_layers_2-s3"]
+    first = ["big-s7", "base-s7", "c_layers_2-s7"]
+    second = ["big-s3", "base-s3", "c_layers_2-s3"]
     assert [trial.trial.name for trial in planned.pending] == [*first, *second]
     finish(next(trial for trial in planned.trials if trial.trial.name == "big-s7"))
-    again = [trial.trial.name for trial in planned.read_again().pending]
-    assert again == [*first[1:], *second], "a finished seed keeps its turn"
+    pending = [trial.trial.name for trial in planned.read_again().pending]
+    assert pending == [*first[1:], *second], "a finished seed keeps its turn"
 
 
 def test_a_folder_with_another_key_is_refused_naming_what_differs(tmp_path: Path) -> None:
     finish(only(tmp_path, "train.steps=50"))
     overrides = [BASE, "train.steps=70", "model.n_heads=4", "data.vocab_size=500"]
-    (found,) = refused_plan(tmp_path, *overrides)
+    (message,) = refused_plan(tmp_path, *overrides)
     for part in (
         "base-s1",
         "train.steps 50, now 70",
         "model.n_heads 8, now 4",
         "data.vocab_size 1000, now 500",
     ):
-        assert part in found
-    assert "warmup" not in found
+        assert part in message
+    assert "warmup" not in message
     plan(tmp_path, *overrides, "sweep.name=another")
 
 
@@ -149,10 +153,10 @@ def names(folder: Path) -> list[str]:
 
 def test_a_part_of_a_study_keeps_the_words_on_the_other_rows_sizes(tmp_path: Path) -> None:
     record(tmp_path, "allelse sweep", "sweep.rows=[base,e_learned_positions,c_layers_2]")
-    again = recorded(
+    partial_study = recorded(
         plan_sweep(["sweep.rows=[base,c_layers_2]"], here=tmp_path), ["allelse", "sweep"]
     )
-    sizes = {row["row"]: row["size"] for row in again.rows}
+    sizes = {row["row"]: row["size"] for row in partial_study.rows}
     assert sizes == {"base": "", "e_learned_positions": "8% more parameters", "c_layers_2": ""}
 
 
@@ -165,15 +169,15 @@ def test_rows_and_seeds_added_later_join_the_study(tmp_path: Path) -> None:
     ]
     study = read_study(tmp_path / "runs/synthetic-tiny")
     assert set(study.cells) == {"base", "a_heads_1", "c_layers_2", "big"}
-    assert [asked["command"] for asked in study.asked] == [
+    assert [request["command"] for request in study.asked] == [
         "allelse sweep first",
         "allelse sweep second",
     ]
-    assert all(re.match(r"\d{4}-\d\d-\d\dT", str(asked["ts"])) for asked in study.asked)
+    assert all(re.match(r"\d{4}-\d\d-\d\dT", str(request["ts"])) for request in study.asked)
 
 
 def of_sweep(folder: Path, *overrides: str) -> list[str]:
-    return [each.trial.name for each in plan_sweep([*overrides], here=folder).trials]
+    return [planned.trial.name for planned in plan_sweep([*overrides], here=folder).trials]
 
 
 def test_base_has_seeds_of_its_own_which_are_recorded_and_resumed(tmp_path: Path) -> None:
@@ -182,7 +186,7 @@ def test_base_has_seeds_of_its_own_which_are_recorded_and_resumed(tmp_path: Path
     words = ("sweep.name=wide", "sweep.seeds=[1,2]", "sweep.base_seeds=[1,2,3,4]")
     first = plan_sweep([*words, "sweep.rows=[base,a_heads_1]"], here=tmp_path)
     expected = ["base-s1", "base-s2", "base-s3", "base-s4", "a_heads_1-s1", "a_heads_1-s2"]
-    assert [each.trial.name for each in first.trials] == expected
+    assert [planned.trial.name for planned in first.trials] == expected
     write_study(recorded(first, ["allelse", "sweep", *words]))
     assert read_study(first.folder).asked[0]["added"] == expected
     assert of_sweep(tmp_path, "sweep.name=wide") == expected
@@ -191,11 +195,13 @@ def test_base_has_seeds_of_its_own_which_are_recorded_and_resumed(tmp_path: Path
         "base-s3",
         "base-s4",
     ]
-    more = plan_sweep(["sweep.name=wide", "sweep.rows=[c_layers_2]"], here=tmp_path, add=True)
-    assert more.added == ("c_layers_2-s1", "c_layers_2-s2")
+    extended_plan = plan_sweep(
+        ["sweep.name=wide", "sweep.rows=[c_layers_2]"], here=tmp_path, add=True
+    )
+    assert extended_plan.added == ("c_layers_2-s1", "c_layers_2-s2")
     with pytest.raises(RefusedError) as raised:
         plan_sweep(["sweep.name=other", "sweep.base_seeds=[1,1]"], here=tmp_path)
-    assert [(each.key, each.found) for each in raised.value.problems] == [
+    assert [(problem.key, problem.found) for problem in raised.value.problems] == [
         ("sweep.base_seeds", "is [1, 1]")
     ]
 
@@ -206,7 +212,7 @@ def test_a_margin_is_stated_before_results_and_recorded(tmp_path: Path) -> None:
     write_study(recorded(first, ["allelse", "sweep", *words]))
     assert read_study(first.folder).margins == {"bleu": 0.3}
     assert of_sweep(tmp_path, *words, "sweep.margin={bleu: 0.3}") == ["base-s1", "a_heads_1-s1"]
-    for typed, found in (
+    for typed, values in (
         (
             f"{words[0]} sweep.margin={{bleu:0.5}}",
             ["is {'bleu': 0.5}, but stated is recorded with {'bleu': 0.3}"],
@@ -218,4 +224,4 @@ def test_a_margin_is_stated_before_results_and_recorded(tmp_path: Path) -> None:
     ):
         with pytest.raises(RefusedError) as raised:
             plan_sweep(typed.split(), here=tmp_path)
-        assert [each.found for each in raised.value.problems] == found
+        assert [problem.found for problem in raised.value.problems] == values

@@ -49,17 +49,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_no_refusal_loads_a_heavy_library(folder: Path) -> None:
-    before = contents(folder)
-    done = subprocess.run(
+    files_before = contents(folder)
+    process = subprocess.run(
         [sys.executable, "-c", IN_ONE_PROCESS, json.dumps(REFUSED)],
         cwd=folder,
         capture_output=True,
         text=True,
         check=True,
     )
-    codes, loaded = json.loads(done.stdout)
+    codes, loaded = json.loads(process.stdout)
     assert (codes, loaded) == ([2] * len(REFUSED), [])
-    assert contents(folder) == before
+    assert contents(folder) == files_before
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,9 @@ def test_the_nearest_trial_or_study_is_offered(
 
 @pytest.mark.parametrize("override", ["name=mine", "data=Multi30K", "scal=half"])
 def test_a_mistyped_name_of_a_study_contradicts_no_other_study(folder: Path, override: str) -> None:
-    overrides = [override, "train.steps=100", *["scale=half"] * ("scal" not in override)]
+    overrides = [override, "train.steps=100"]
+    if "scal" not in override:
+        overrides.append("scale=half")
     message = refusal(folder, "plan", "sweep.rows=[base]", *overrides)
     assert message.startswith(f"Refused, for 1 reason: {override.split('=')[0]} (command line) "), (
         message

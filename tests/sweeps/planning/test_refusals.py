@@ -339,9 +339,9 @@ def test_what_is_wrong_is_refused_with_each_reason(
 ) -> None:
     for name, text in files.items():
         own(tmp_path, name, "").write_bytes(text.encode("utf-8", "surrogateescape"))
-    before = contents(tmp_path)
+    files_before = contents(tmp_path)
     refused_for(tmp_path, reasons, *shlex.split(words))
-    assert contents(tmp_path) == before
+    assert contents(tmp_path) == files_before
 
 
 def test_an_override_of_what_no_selected_row_changes_is_every_row_s(tmp_path: Path) -> None:
@@ -361,20 +361,20 @@ def test_an_override_of_what_no_selected_row_changes_is_every_row_s(tmp_path: Pa
     ],
 )
 def test_a_refusal_ends_with_2_and_leaves_nothing(tmp_path: Path, arguments: list[str]) -> None:
-    done = allelse(tmp_path, *arguments, "model.n_headz=4")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "did you mean model.n_heads?" in done.stderr
-    assert ("Nothing was started." in done.stderr.splitlines()) == (arguments[0] != "status")
+    outcome = allelse(tmp_path, *arguments, "model.n_headz=4")
+    assert (outcome.returncode, outcome.stdout) == (2, "")
+    assert "did you mean model.n_heads?" in outcome.stderr
+    assert ("Nothing was started." in outcome.stderr.splitlines()) == (arguments[0] != "status")
     assert contents(tmp_path) == []
 
 
 def test_all_errors_are_reported_at_once(tmp_path: Path) -> None:
     own(tmp_path, "row/mine", f"{ROW_HEAD}model:\n  n_heads: many\n")
     own(tmp_path, "row/big", "# mine\n")
-    before = contents(tmp_path)
+    files_before = contents(tmp_path)
     rows = "sweep.rows=[base,c_ff_1024,bass,big,mine]"
     values = ["model.n_headz=4", "decode.beam=0", "model.p_drop=1.5", "model.d_ff=8", "scale=huge"]
-    said = refusal(
+    message = refusal(
         tmp_path, "sweep", rows, *values, "~train.steps", "scale.depth=1,2", "what", "scale.width=3"
     )
     for part in (
@@ -393,6 +393,6 @@ def test_all_errors_are_reported_at_once(tmp_path: Path) -> None:
         *('sweep.rows (command line) is "bass"', 'model.n_heads (conf/row/mine.yaml:4) is "many"'),
         "row/big.yaml (conf/row/big.yaml) shadows",
     ):
-        assert part in said
-    assert said.count("command line) is 1.5") == 1, "an error of every row is reported once"
-    assert contents(tmp_path) == before
+        assert part in message
+    assert message.count("command line) is 1.5") == 1, "an error of every row is reported once"
+    assert contents(tmp_path) == files_before

@@ -34,15 +34,19 @@ WORDS = {
 
 @pytest.mark.parametrize("scale", WORDS)
 def test_own_words_are_shown_unless_scaling_touches_a_key(tmp_path: Path, scale: str) -> None:
-    names = [f"mine_{place}" for place, _ in enumerate(WORDS[scale])]
+    names = [f"mine_{number}" for number, _ in enumerate(WORDS[scale])]
     for name, (change, body, _, _) in zip(names, WORDS[scale], strict=True):
-        about = (
+        header = (
             f"row: {{group: F, change: {json.dumps(change)}}}\n" if change else "row: {group: F}\n"
         )
-        own(tmp_path, f"row/{name}", f"# @package _global_\n{about}{body}\n")
-    found = compose_sweep([f"sweep.rows=[base,{','.join(names)}]", f"scale={scale}"], tmp_path)
-    shown = [(shown_change(row, found.base), row.before_scaling) for row in found.rows[1:]]
-    assert shown == [(text, unscaled) for _, _, text, unscaled in WORDS[scale]]
+        own(tmp_path, f"row/{name}", f"# @package _global_\n{header}{body}\n")
+    composition = compose_sweep(
+        [f"sweep.rows=[base,{','.join(names)}]", f"scale={scale}"], tmp_path
+    )
+    descriptions = [
+        (shown_change(row, composition.base), row.before_scaling) for row in composition.rows[1:]
+    ]
+    assert descriptions == [(text, unscaled) for _, _, text, unscaled in WORDS[scale]]
 
 
 def test_plan_and_table_explain_the_names(tmp_path: Path) -> None:
@@ -55,8 +59,8 @@ def test_plan_and_table_explain_the_names(tmp_path: Path) -> None:
         shown_table = " ".join(typed(tmp_path, "table", *words).output.split())
         assert "At full size: b_key_16 = d_k 16; c_layers_2 = N 2." in shown_table
     lines = json.loads(typed(tmp_path, "table", "--format", "json").stdout)
-    shown = {line["row"]: line["before_scaling"] for line in lines}
-    assert shown == {"base": "", "b_key_16": "d_k 16", "c_layers_2": "N 2", "d_dropout_0": ""}
+    unscaled = {line["row"]: line["before_scaling"] for line in lines}
+    assert unscaled == {"base": "", "b_key_16": "d_k 16", "c_layers_2": "N 2", "d_dropout_0": ""}
 
 
 def test_words_stay_when_the_row_s_file_is_gone(tmp_path: Path) -> None:
@@ -66,13 +70,13 @@ def test_words_stay_when_the_row_s_file_is_gone(tmp_path: Path) -> None:
         own_row(tmp_path, "model: {n_heads: 16}\n", "heads"),
     ]
     sweep(tmp_path, "sweep.rows=[base,narrow,heads]", "train.steps=200", ends=1)
-    before = study_in(tmp_path)
-    assert [(trial.row, trial.change) for trial in before.trials[1:]] == [
+    study = study_in(tmp_path)
+    assert [(trial.row, trial.change) for trial in study.trials[1:]] == [
         ("narrow", "d_k 2"),
         ("heads", "mine"),
     ]
     for file in files:
         file.unlink()
-    again = plan_sweep([], here=tmp_path)
-    assert [planned.trial for planned in again.trials] == list(before.trials)
-    assert again.composition.names({"narrow", "heads"}) == ["At full size: narrow = mine."]
+    recorded_plan = plan_sweep([], here=tmp_path)
+    assert [planned.trial for planned in recorded_plan.trials] == list(study.trials)
+    assert recorded_plan.composition.names({"narrow", "heads"}) == ["At full size: narrow = mine."]

@@ -30,8 +30,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_an_option_replaces_what_was_recorded_of_its_group(folder: Path) -> None:
-    before = plan(folder, *TOY, "score.average=2")
-    write_study(recorded(before, ["allelse"]))
+    former_plan = plan(folder, *TOY, "score.average=2")
+    write_study(recorded(former_plan, ["allelse"]))
     for words, score in (
         (["score=mean"], (3, 5)),
         (["score=mean", "score.average=4"], (4, 5)),
@@ -48,12 +48,12 @@ ROWS = {"late": "E", "early": "A", "big": "sizes", "more": "A"}
 def listing(tmp_path: Path) -> Path:
     """A task whose sweep lists rows of sections that are not in the order of their names."""
     write_toy(tmp_path)
-    for place, (row, group) in enumerate(ROWS.items()):
-        text = f"# @package _global_\nrow: {{group: {group}}}\nmodel: {{width: {place + 1}}}\n"
+    for index, (row, group) in enumerate(ROWS.items()):
+        text = f"# @package _global_\nrow: {{group: {group}}}\nmodel: {{width: {index + 1}}}\n"
         (tmp_path / f"conf/task/toy/row/{row}.yaml").write_text(text, "utf-8")
     (tmp_path / "conf/task/toy/sweep").mkdir()
-    mine = f"defaults: [all]\nrows: [{', '.join(['base', *ROWS])}]\n"
-    (tmp_path / "conf/task/toy/sweep/mine.yaml").write_text(mine, "utf-8")
+    sweep_file = f"defaults: [all]\nrows: [{', '.join(['base', *ROWS])}]\n"
+    (tmp_path / "conf/task/toy/sweep/mine.yaml").write_text(sweep_file, "utf-8")
     return tmp_path
 
 

@@ -61,15 +61,20 @@ def test_made_rows_score_the_row_that_they_are_made_of(folder: Path) -> None:
 
 
 def test_a_plan_says_what_only_scores_and_what_is_trained_although_it_scores(folder: Path) -> None:
-    shown = " ".join(
+    output = " ".join(
         allelse(folder, "plan", *STUDY, "sweep.rows=[base,greedy,both]").stdout.split()
     )
-    assert "scores base's weights" in shown
-    assert "3 of 3 trials, 1 of them only score" in shown
+    assert "scores base's weights" in output
+    assert "3 of 3 trials, 1 of them only score" in output
     assert (
-        "Trained, not only scored: both changes keys that train as well as keys that score" in shown
+        "Trained, not only scored: both changes keys that train as well as keys that score"
+        in output
     )
-    (trial,) = [each for each in planned(folder, "sweep.rows=[base,greedy]").trials if each.host]
+    (trial,) = [
+        candidate
+        for candidate in planned(folder, "sweep.rows=[base,greedy]").trials
+        if candidate.host
+    ]
     assert (trial.costs.flops, trial.costs.checkpoint_bytes) == (0.0, 0.0)
 
 
@@ -85,8 +90,8 @@ def test_settings_for_the_whole_study_leave_a_row_alone_that_sets_its_own(folder
 
 def test_a_study_keeps_the_hosts_that_it_has_recorded(folder: Path) -> None:
     write_study(recorded(planned(folder, "sweep.rows=[base,greedy]"), ["allelse"]))
-    again = planned(folder, "sweep.rows=[base,mean]", add=True)
-    assert weights(again)["mean-s1"] == "base-s1"
+    added_plan = planned(folder, "sweep.rows=[base,mean]", add=True)
+    assert weights(added_plan)["mean-s1"] == "base-s1"
     stored = read_study(folder / "runs/s")
     assert {trial.name: trial.weights for trial in stored.trials} == {
         "base-s1": "",
@@ -94,8 +99,8 @@ def test_a_study_keeps_the_hosts_that_it_has_recorded(folder: Path) -> None:
     }
     text = (folder / "runs/s/study.json").read_text("utf-8").replace('"weights": ""', '"later": ""')
     assert '"later"' in text
-    older = text.replace(',\n   "later": ""', "")
-    (folder / "runs/s/study.json").write_text(older, "utf-8")
+    older_text = text.replace(',\n   "later": ""', "")
+    (folder / "runs/s/study.json").write_text(older_text, "utf-8")
     assert read_study(folder / "runs/s").trials == stored.trials, (
         "a study without the field is read"
     )
@@ -105,9 +110,9 @@ def test_a_scoring_row_whose_file_was_renamed_is_known_by_its_key(folder: Path) 
     write_study(recorded(planned(folder, "sweep.rows=[base,greedy]"), ["allelse"]))
     rows = folder / "conf/task/scored/row"
     (rows / "greedy.yaml").rename(rows / "slow.yaml")
-    again = planned(folder, "sweep.rows=[base,slow]")
-    assert weights(again) == {"base-s1": "", "greedy-s1": "base-s1"}
-    assert any("slow is the row greedy of s" in note for note in again.composition.notes)
+    renamed_plan = planned(folder, "sweep.rows=[base,slow]")
+    assert weights(renamed_plan) == {"base-s1": "", "greedy-s1": "base-s1"}
+    assert any("slow is the row greedy of s" in note for note in renamed_plan.composition.notes)
 
 
 def test_a_recorded_row_keeps_its_section_when_its_file_names_another(folder: Path) -> None:
@@ -183,6 +188,6 @@ def test_the_sweep_of_decoding_trains_base_alone_at_each_scale(tmp_path: Path, s
     assert {decode.alpha for decode in decodings} == {0.0, 0.6, 1.0}
     (averaging,) = [trial for trial in scored if trial.config.decode.average_checkpoints == 5]
     every = averaging.config.decode.average_every
-    last = base.steps // every * every
-    assert {last - place * every for place in range(5)} <= {*base.kept_steps}
+    last_step = base.steps // every * every
+    assert {last_step - index * every for index in range(5)} <= {*base.kept_steps}
     assert min(base.kept_steps) > 0

@@ -11,18 +11,20 @@ from typed import typed
 
 from tracking.mlflow.database import ui_command, ui_environment
 
-SECRET, OTHER = "hunter2-pa55", "tok3n-0f-m1rr0r"
+SECRET = "hunter2-pa55"
+OTHER = "tok3n-0f-m1rr0r"
 NAME = "sweep.name=files-tiny"
 
 
 def holders(folder: Path, *secrets: str) -> list[str]:
     """The files that hold one of them."""
-    files = (path for path in folder.rglob("*") if path.is_file())
-    return [
-        str(path)
-        for path in files
-        if any(secret.encode() in path.read_bytes() for secret in secrets)
-    ]
+    paths = []
+    for path in folder.rglob("*"):
+        if path.is_file():
+            content = path.read_bytes()
+            if any(secret.encode() in content for secret in secrets):
+                paths.append(str(path))
+    return paths
 
 
 @pytest.mark.slow
@@ -32,18 +34,18 @@ def test_no_file_database_or_message_holds_the_password(workplace: Path) -> None
     uri = f"tracking.uri=http://somebody:{SECRET}@127.0.0.1:1"
     words = [*SMALL, *TEXT, "train.steps=4", "train.checkpoint_every=2", mirror, uri]
     store = f"tracking.uri=sqlite:///{workplace}/runs/mlflow.db"
-    asked = (
+    commands = (
         ["train", *words],
         ["status", uri, NAME],
         ["sync", store, NAME],
         ["config", uri, mirror],
     )
-    shown = [typed(workplace, *each) for each in asked]
-    assert [done.exit_code for done in shown] == [0, 0, 0, 0], shown[0].output
-    said = "".join(done.output for done in shown)
-    assert "127.0.0.1:1" in said
-    assert SECRET not in said
-    assert OTHER not in said
+    outcomes = [typed(workplace, *command) for command in commands]
+    assert [outcome.exit_code for outcome in outcomes] == [0, 0, 0, 0], outcomes[0].output
+    output = "".join(outcome.output for outcome in outcomes)
+    assert "127.0.0.1:1" in output
+    assert SECRET not in output
+    assert OTHER not in output
     assert holders(workplace, SECRET, OTHER) == []
     study = workplace / "runs" / "files-tiny"
     assert json.loads((study / "base-s1" / "result.json").read_text())["step"] == 4
@@ -68,10 +70,10 @@ def test_no_file_database_or_message_holds_the_password(workplace: Path) -> None
     ],
 )
 def test_no_message_shows_it(tmp_path: Path, words: list[str]) -> None:
-    done = typed(tmp_path, *words)
-    assert isinstance(done.exception, SystemExit | None)
-    assert SECRET not in done.output
-    assert done.output
+    outcome = typed(tmp_path, *words)
+    assert isinstance(outcome.exception, SystemExit | None)
+    assert SECRET not in outcome.output
+    assert outcome.output
 
 
 def test_the_user_interface_gets_it_by_its_environment_alone(tmp_path: Path) -> None:
@@ -84,14 +86,14 @@ def test_a_secret_in_an_error_of_the_work_is_written_nowhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_TOKEN", SECRET)
-    begins = "        total +="
+    anchor = "        total +="
     folder = write_task(
         tmp_path,
-        {begins: f"        raise ValueError(__import__('os').environ['HF_TOKEN'])\n{begins}"},
+        {anchor: f"        raise ValueError(__import__('os').environ['HF_TOKEN'])\n{anchor}"},
     )
-    done = typed(folder, "train", "task=small")
-    assert (done.exit_code, "base-s1: FAILED: ValueError: ***" in done.output) == (1, True), (
-        done.output
+    outcome = typed(folder, "train", "task=small")
+    assert (outcome.exit_code, "base-s1: FAILED: ValueError: ***" in outcome.output) == (1, True), (
+        outcome.output
     )
-    assert SECRET not in done.output
+    assert SECRET not in outcome.output
     assert holders(folder, SECRET) == []

@@ -23,8 +23,8 @@ def trained(furnish: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFa
     folder = write_task(
         furnish(tmp_path_factory.mktemp("trained").resolve()), HELPED, {"helper.py": ""}
     )
-    done = typed(folder, "train", "task=small", "row=square")
-    assert done.exit_code == 0, done.output
+    outcome = typed(folder, "train", "task=small", "row=square")
+    assert outcome.exit_code == 0, outcome.output
     return folder
 
 
@@ -34,8 +34,10 @@ def test_a_study_is_read_where_its_task_is_not(
     elsewhere = tmp_path_factory.mktemp("elsewhere").resolve()
     shutil.copytree(trained / "runs", elsewhere / "runs")
     for words in ([], ["sweep.name=small-full"]):
-        done = typed(elsewhere, "table", *words, "--format", "json")
-        assert (done.exit_code, json.loads(done.stdout)[0]["score"]) == (0, 2.0), done.output
+        outcome = typed(elsewhere, "table", *words, "--format", "json")
+        assert (outcome.exit_code, json.loads(outcome.stdout)[0]["score"]) == (0, 2.0), (
+            outcome.output
+        )
         assert "finished" in typed(elsewhere, "status", *words).stdout
     assert 'is "small", but there is no module small' in refusal(
         elsewhere, "sweep", "sweep.name=small-full"
@@ -46,12 +48,12 @@ def test_keys_of_a_former_schema_name_the_study_that_recorded_them(
     trained: Path, tmp_path: Path
 ) -> None:
     base = {"conf/task/small/base.yaml": BASE.replace(", kind: round", "")}
-    now = write_task(tmp_path / "now", {KIND: ""}, base)
-    (now / "conf/task/small/row/square.yaml").unlink()
-    shutil.copytree(trained / "runs", now / "runs")
-    said = refusal(now, "plan", "task=small")
+    folder = write_task(tmp_path / "now", {KIND: ""}, base)
+    (folder / "conf/task/small/row/square.yaml").unlink()
+    shutil.copytree(trained / "runs", folder / "runs")
+    message = refusal(folder, "plan", "task=small")
     assert (
         "model.kind (runs/small-full/study.json) is not a key keys under model are size; "
-        "recorded by" in said
+        "recorded by" in message
     )
-    assert "type `allelse rm small-full`, or choose another sweep.name" in said
+    assert "type `allelse rm small-full`, or choose another sweep.name" in message

@@ -20,9 +20,9 @@ CUT = "    cut: Annotated[float, Scores()]\n"
 FINGERPRINT = {"work=work": "work=work, fingerprint=lambda config: 'f'"}
 
 
-def key(folder: Path, *words: str, task: str = "small", **written: Any) -> str:
+def key(folder: Path, *words: str, task: str = "small", **changes: Any) -> str:
     """The key of base with seed 1."""
-    write_task(folder, **written)
+    write_task(folder, **changes)
     return plan(folder, f"task={task}", "sweep.rows=[base]", *words).trials[0].trial.key
 
 
@@ -79,15 +79,15 @@ def test_modules_of_one_name_in_two_folders_are_two_tasks(tmp_path: Path) -> Non
         )
     }
     places = [tmp_path / "one", tmp_path / "two"]
-    for version, place in enumerate(places, 1):
+    for version, folder in enumerate(places, 1):
         write_task(
-            place,
+            folder,
             {**helped, '"small", 1': '"small", helper.VERSION'},
             {"helper.py": f"VERSION = {version}\n"},
         )
-    assert [load_task("small", place).version for place in places] == [1, 2]
-    for place in (*places, *places):
-        task = load_task("small", place)
+    assert [load_task("small", folder).version for folder in places] == [1, 2]
+    for folder in (*places, *places):
+        task = load_task("small", folder)
         config = Schema.of(task).config(
             {
                 "model": {"size": 1, "kind": "round"},
@@ -97,5 +97,5 @@ def test_modules_of_one_name_in_two_folders_are_two_tasks(tmp_path: Path) -> Non
         assert pickle.loads(pickle.dumps(config)) == config, (
             "a pickle names the module of the last loaded folder"
         )
-        assert sys.modules["helper"].__file__ == str(place / "helper.py")
-        assert [entry for entry in sys.path if entry in map(str, places)] == [str(place)]
+        assert sys.modules["helper"].__file__ == str(folder / "helper.py")
+        assert [entry for entry in sys.path if entry in map(str, places)] == [str(folder)]

@@ -38,17 +38,16 @@ class Cards:
     """GPUs that this machine does not have, as torch shows them."""
 
     def __init__(self, **capabilities: int) -> None:
-        self.names, self.capabilities, self.current = (
-            list(capabilities),
-            list(capabilities.values()),
-            0,
-        )
+        self.names = list(capabilities)
+        self.capabilities = list(capabilities.values())
+        self.current = 0
 
     @contextmanager
     def device(self, card: int) -> Iterator[None]:
-        before, self.current = self.current, card
+        previous_card = self.current
+        self.current = card
         yield
-        self.current = before
+        self.current = previous_card
 
     def is_bf16_supported(self, including_emulation: bool = True) -> bool:
         return including_emulation or self.capabilities[self.current] >= 8
@@ -71,13 +70,13 @@ def test_cards_without_bfloat16_are_refused_by_name(
     verb: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Cards(A100=8, V100=7, T4=7, P100=6).put(monkeypatch)
-    said = refusal(tmp_path, *verb, "scale=paper", "cluster=gpu")
-    assert "train.precision" in said
+    message = refusal(tmp_path, *verb, "scale=paper", "cluster=gpu")
+    assert "train.precision" in message
     assert (
         "is bf16, but V100, T4, P100 cannot compute in it must be fp32 below compute capability 8.0"
-        in said
+        in message
     )
-    assert "A100" not in said
+    assert "A100" not in message
     assert list(tmp_path.iterdir()) == []
 
 
@@ -93,7 +92,7 @@ def test_other_cards_and_precisions_are_not_refused(
     cards: Cards, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cards.put(monkeypatch)
-    done = typed(
+    outcome = typed(
         tmp_path,
         "plan",
         "--check",
@@ -102,4 +101,4 @@ def test_other_cards_and_precisions_are_not_refused(
         "cluster.cpus_per_worker=1",
         *words,
     )
-    assert done.exit_code == 0, done.output
+    assert outcome.exit_code == 0, outcome.output

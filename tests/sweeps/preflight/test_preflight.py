@@ -101,14 +101,14 @@ REFUSED = [
 def test_what_cannot_work_is_refused_by_its_key_and_leaves_nothing(
     here: Path, override: str, words: str
 ) -> None:
-    before = contents(here)
+    files_before = contents(here)
     overrides = override.split() if override.startswith("data=") else [override.format(here=here)]
-    said = refusal(here, "plan", "--check", BASE, *overrides)
-    assert said.startswith("Refused, for ")
-    assert words in said
-    assert "word@" not in said, "a password"
-    assert said.endswith("Nothing was started.")
-    assert contents(here) == before
+    message = refusal(here, "plan", "--check", BASE, *overrides)
+    assert message.startswith("Refused, for ")
+    assert words in message
+    assert "word@" not in message, "a password"
+    assert message.endswith("Nothing was started.")
+    assert contents(here) == files_before
 
 
 @pytest.mark.parametrize(
@@ -117,11 +117,12 @@ def test_what_cannot_work_is_refused_by_its_key_and_leaves_nothing(
 def test_a_place_that_can_be_created_is_tried_and_left_as_it_was(
     here: Path, places: tuple[str, str, str]
 ) -> None:
-    before, keys = contents(here), ("runs", "data", "checkpoints")
-    words = [f"paths.{key}='{place}'" for key, place in zip(keys, places, strict=True)]
-    done = typed(here, "plan", "--check", BASE, *words)
-    assert done.exit_code == 0, done.output
-    assert contents(here) == before
+    files_before = contents(here)
+    keys = ("runs", "data", "checkpoints")
+    words = [f"paths.{key}='{path}'" for key, path in zip(keys, places, strict=True)]
+    outcome = typed(here, "plan", "--check", BASE, *words)
+    assert outcome.exit_code == 0, outcome.output
+    assert contents(here) == files_before
 
 
 @pytest.mark.parametrize(
@@ -136,8 +137,8 @@ def test_a_place_that_can_be_created_is_tried_and_left_as_it_was(
     ],
 )
 def test_unusual_names_and_addresses_are_taken(here: Path, override: str) -> None:
-    done = typed(here, "plan", BASE, override)
-    assert done.exit_code == 0, done.output
+    outcome = typed(here, "plan", BASE, override)
+    assert outcome.exit_code == 0, outcome.output
 
 
 def test_a_store_without_credentials_is_refused(
@@ -148,19 +149,19 @@ def test_a_store_without_credentials_is_refused(
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_CONFIG_FILE", str(here / "gone"))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(here / "gone"))
-    said = refusal(
+    message = refusal(
         here, "plan", "--check", BASE, "paths.checkpoints=s3://allelse-bucket/checkpoints"
     )
-    assert "cannot be written to" in said
-    assert "credentials" in said
+    assert "cannot be written to" in message
+    assert "credentials" in message
 
 
 def test_a_wrong_address_of_the_environment_is_named(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RAY_ADDRESS", "http://head:8265")
-    said = refusal(here, "plan", "--check", BASE, "cluster.address=auto")
-    assert 'is auto, and RAY_ADDRESS is "http://head:8265" must be HOST:PORT' in said
+    message = refusal(here, "plan", "--check", BASE, "cluster.address=auto")
+    assert 'is auto, and RAY_ADDRESS is "http://head:8265" must be HOST:PORT' in message
 
 
 def test_a_ray_that_a_sweep_cannot_start_is_refused(
@@ -172,11 +173,12 @@ def test_a_ray_that_a_sweep_cannot_start_is_refused(
     monkeypatch.setitem(sys.modules, "grpc", None)
     words = ["cluster.address=null", "cluster.dashboard=true"]
     for verb in (("plan", "--check"), ("sweep",)):
-        said = refusal(here, *verb, BASE, *words)
-        assert "cluster.address (command line) is null, but a Ray job can't start" in said
-        assert "type cluster.address=auto, which uses this cluster" in said
+        message = refusal(here, *verb, BASE, *words)
+        assert "cluster.address (command line) is null, but a Ray job can't start" in message
+        assert "type cluster.address=auto, which uses this cluster" in message
         assert re.search(
-            r"Ray's dashboard lacks packages here: .*grpc.* type `pip install \"allelse\[dash", said
+            r"Ray's dashboard lacks packages here: .*grpc.* type `pip install \"allelse\[dash",
+            message,
         )
     assert "for 1 reason" in refusal(here, "train", "row=base", *words, "paths.runs=file")
 
@@ -214,9 +216,9 @@ def test_why_a_cluster_cannot_be_joined_is_told_with_what_to_do(
     says: str, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with a_cluster(here, monkeypatch, says=says) as address:
-        said = refusal(here, "plan", "--check", BASE, f"cluster.address={address}")
-    assert f"cluster.address (command line) is {address}, but" in said
-    assert UNJOINED[says] in said
+        message = refusal(here, "plan", "--check", BASE, f"cluster.address={address}")
+    assert f"cluster.address (command line) is {address}, but" in message
+    assert UNJOINED[says] in message
 
 
 @contextlib.contextmanager
@@ -240,8 +242,8 @@ def closing_server() -> Iterator[str]:
 @pytest.mark.faults
 def test_a_head_that_is_something_else_is_refused(here: Path) -> None:
     with closing_server() as address:
-        said = refusal(here, "plan", "--check", BASE, f"cluster.address={address}")
-    assert "did not list its nodes within 20 s" in said
+        message = refusal(here, "plan", "--check", BASE, f"cluster.address={address}")
+    assert "did not list its nodes within 20 s" in message
 
 
 @pytest.fixture(scope="module")
@@ -281,8 +283,8 @@ def test_a_cluster_that_wants_another_token_is_refused_with_the_way_to_give_it(
     monkeypatch.setenv("HOME", str(here))  # where Ray keeps the token of this machine
     monkeypatch.setenv("RAY_AUTH_MODE", mode)
     monkeypatch.setenv("RAY_AUTH_TOKEN", "f" * 32)
-    said = refusal(here, "plan", "--check", BASE, f"cluster.address={head}")
-    assert "its token is missing or incorrect set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN" in said
+    message = refusal(here, "plan", "--check", BASE, f"cluster.address={head}")
+    assert "its token is missing or incorrect set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN" in message
 
 
 # workers, CPUs and GPUs of each, the nodes, and what is wrong: its key, and how it is told
@@ -335,28 +337,28 @@ def test_a_worker_group_must_fit_on_the_nodes(
     nodes = json.dumps(
         [{"name": "node", "total": total, "free": total, "answer": {}} for total in totals]
     )
-    each = [
+    demands = [
         f"cluster.workers={workers}",
         f"cluster.cpus_per_worker={cpus}",
         f"cluster.gpus_per_worker={gpus}",
     ]
     with a_cluster(here, monkeypatch, f"nodes: {nodes}") as address:
-        done = typed(here, "plan", "--check", BASE, f"cluster.address={address}", *each)
-    said = " ".join(done.stderr.split())
-    assert done.exit_code == (2 if key else 0), said
-    assert not key or said.startswith(
+        outcome = typed(here, "plan", "--check", BASE, f"cluster.address={address}", *demands)
+    message = " ".join(outcome.stderr.split())
+    assert outcome.exit_code == (2 if key else 0), message
+    assert not key or message.startswith(
         f"Refused, for 1 reason: cluster.{key} (command line) {words}"
-    ), said
+    ), message
 
 
 def test_a_disk_too_small_for_the_checkpoints_is_refused(tmp_path: Path) -> None:
-    many = [BASE, "train.steps=2000000000", "train.checkpoint_every=1"]
-    assert typed(tmp_path, "plan", "--check", *many).exit_code == 0, "five are kept"
-    keep_all = [*many, "train.keep_checkpoints=2000000000"]
-    for place in ("runs", "checkpoints"):
-        said = refusal(tmp_path, "plan", "--check", *keep_all, f"paths.{place}={tmp_path}/place")
-        assert f"paths.{place} ({tmp_path}/place" in said
-        assert "choose a larger disk, fewer rows, or fewer checkpoints" in said
+    checkpoints = [BASE, "train.steps=2000000000", "train.checkpoint_every=1"]
+    assert typed(tmp_path, "plan", "--check", *checkpoints).exit_code == 0, "five are kept"
+    keep_all = [*checkpoints, "train.keep_checkpoints=2000000000"]
+    for key in ("runs", "checkpoints"):
+        message = refusal(tmp_path, "plan", "--check", *keep_all, f"paths.{key}={tmp_path}/place")
+        assert f"paths.{key} ({tmp_path}/place" in message
+        assert "choose a larger disk, fewer rows, or fewer checkpoints" in message
 
 
 def test_a_row_whose_trial_folder_would_have_too_long_a_name_is_refused(tmp_path: Path) -> None:
@@ -367,40 +369,40 @@ def test_a_row_whose_trial_folder_would_have_too_long_a_name_is_refused(tmp_path
 
 
 def test_all_problems_are_told_at_once_with_where_their_keys_are_set(here: Path) -> None:
-    wrong = [
+    mistakes = [
         "paths.runs=file",
         "paths.data=/dev/null",
         "cluster=gpu",
         f"tracking.uri=sqlite:///{here}/gone/x.db",
     ]
-    before = contents(here)
+    files_before = contents(here)
     for verb in (("plan", "--check"), ("sweep",), ("train",)):
-        said = refusal(here, *verb, *wrong, "train.steps=many")
+        message = refusal(here, *verb, *mistakes, "train.steps=many")
         places = (
             "paths.runs (command line)",
             "conf/shared/cluster/gpu.yaml:4)",
             "tracking.uri (command line)",
             "train.steps",
         )
-        assert all(place in said for place in places), said
-        assert "for 5 reasons" in said
-    assert contents(here) == before
+        assert all(origin in message for origin in places), message
+        assert "for 5 reasons" in message
+    assert contents(here) == files_before
 
 
 def test_a_plan_that_can_run_is_checked_and_leaves_nothing(tmp_path: Path) -> None:
-    done = typed(tmp_path, "plan", "--check", "tracking.uri=http://user:word@127.0.0.1:1")
-    assert done.exit_code == 0, done.output
-    assert "Checked: places" in done.stdout
-    assert "now (Connection refused)" in done.stderr
-    assert "word" not in done.stderr
+    outcome = typed(tmp_path, "plan", "--check", "tracking.uri=http://user:word@127.0.0.1:1")
+    assert outcome.exit_code == 0, outcome.output
+    assert "Checked: places" in outcome.stdout
+    assert "now (Connection refused)" in outcome.stderr
+    assert "word" not in outcome.stderr
     assert contents(tmp_path) == []
 
 
 def test_an_unlikely_schedule_is_said_and_not_refused(tmp_path: Path) -> None:
-    done = typed(tmp_path, "plan", BASE, "train.warmup_steps=401")
-    assert done.exit_code == 0, done.output
-    said = "but there are only 400 steps; the learning rate only reaches 99.8% of its peak"
-    assert said in " ".join(done.output.split())
+    outcome = typed(tmp_path, "plan", BASE, "train.warmup_steps=401")
+    assert outcome.exit_code == 0, outcome.output
+    caution = "but there are only 400 steps; the learning rate only reaches 99.8% of its peak"
+    assert caution in " ".join(outcome.output.split())
 
 
 def test_the_machines_of_tests_have_the_documented_health_checks() -> None:
@@ -437,9 +439,9 @@ def test_a_folder_where_ray_cannot_start_is_refused_before_anything_starts(
 ) -> None:
     monkeypatch.delenv("RAY_TMPDIR", raising=False)
     monkeypatch.setenv(variable, folder)
-    said = refusal(tmp_path, *verb, BASE)
-    assert reason.format(FAR=FAR) in said
-    assert "set RAY_TMPDIR to" in said
+    message = refusal(tmp_path, *verb, BASE)
+    assert reason.format(FAR=FAR) in message
+    assert "set RAY_TMPDIR to" in message
     assert contents(tmp_path) == []
 
 

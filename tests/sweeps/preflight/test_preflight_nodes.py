@@ -44,13 +44,13 @@ def cluster(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     not joined them.
     """
     software = tmp_path_factory.mktemp("software")
-    with closing(Machines(NOTICED_BY_DEFAULT)) as made:
-        made.start_ray(made.add("head"))
-        made.start_ray(without_ours(made.add("bare")), python_without_ours(software / "python"))
-        made.start_ray(with_others(made.add("other"), software / "other"))
-        made.start_ray(read_only(made.add("alone", unshared=[folder]), folder))
-        made.add("outside")
-        yield made
+    with closing(Machines(NOTICED_BY_DEFAULT)) as nodes:
+        nodes.start_ray(nodes.add("head"))
+        nodes.start_ray(without_ours(nodes.add("bare")), python_without_ours(software / "python"))
+        nodes.start_ray(with_others(nodes.add("other"), software / "other"))
+        nodes.start_ray(read_only(nodes.add("alone", unshared=[folder]), folder))
+        nodes.add("outside")
+        yield nodes
 
 
 def read_only(machine: Machine, folder: Path) -> Machine:
@@ -72,15 +72,15 @@ def plan(cluster: Machines, *words: str) -> list[str]:
 
 
 def on_one_line(running: Inside) -> Ended:
-    done = running.end()
-    return Ended(done.code, " ".join(done.output.split()))
+    outcome = running.end()
+    return Ended(outcome.code, " ".join(outcome.output.split()))
 
 
 @pytest.mark.faults
 def test_each_fault_of_each_node_is_named_at_once(cluster: Machines, folder: Path) -> None:
-    before = contents(folder)
-    done = check(cluster, folder, "task=translation", *TEXT, "sweep.rows=[base]")
-    assert done.code == 2
+    files_before = contents(folder)
+    outcome = check(cluster, folder, "task=translation", *TEXT, "sweep.rows=[base]")
+    assert outcome.code == 2
     for line in (
         (
             "cluster.address (command line) on 10.77.0.2 (bare): "
@@ -100,53 +100,56 @@ def test_each_fault_of_each_node_is_named_at_once(cluster: Machines, folder: Pat
         "Refused, for 8 reasons",
         "Nothing was started.",
     ):
-        assert line in done.output, done.output
-    assert "(head)" not in done.output
-    assert contents(folder) == before
+        assert line in outcome.output, outcome.output
+    assert "(head)" not in outcome.output
+    assert contents(folder) == files_before
 
 
 @pytest.mark.faults
 def test_a_task_travels_to_nodes_that_lack_its_file(cluster: Machines, folder: Path) -> None:
-    done = check(cluster, folder, "task=small")
-    assert done.code == 2
-    assert "on 10.77.0.4 (alone): is" in done.output
-    assert "task (command line)" not in done.output
+    outcome = check(cluster, folder, "task=small")
+    assert outcome.code == 2
+    assert "on 10.77.0.4 (alone): is" in outcome.output
+    assert "task (command line)" not in outcome.output
 
 
 @pytest.mark.faults
 def test_a_machine_that_has_not_joined_the_cluster_is_told_how(
     cluster: Machines, folder: Path
 ) -> None:
-    before = contents(folder)
+    files_before = contents(folder)
     words = plan(cluster, "task=translation", *TEXT, "sweep.rows=[base]")
-    done = on_one_line(cluster.all[-1].start(*words, cwd=folder))
-    assert done.code == 2, done.output
+    outcome = on_one_line(cluster.all[-1].start(*words, cwd=folder))
+    assert outcome.code == 2, outcome.output
     assert (
         f"cluster.address (command line) is {cluster.address}, "
         "but this machine is not one of its nodes "
         f"type `ray start --address={cluster.address}` here first"
-    ) in done.output
-    assert "Nothing was started." in done.output
-    assert contents(folder) == before
+    ) in outcome.output
+    assert "Nothing was started." in outcome.output
+    assert contents(folder) == files_before
 
 
 @pytest.mark.faults
 def test_a_folder_that_a_node_does_not_share_is_named_and_a_node_that_hangs_is_refused(
     tmp_path: Path,
 ) -> None:
-    shared, own = tmp_path.resolve() / "shared", tmp_path.resolve() / "own"
-    own.mkdir()
+    shared = tmp_path.resolve() / "shared"
+    unshared = tmp_path.resolve() / "own"
+    unshared.mkdir()
     write_task(
         shared, {"from dataclasses import dataclass": f"from dataclasses import dataclass{HANGS}"}
     )
-    with machines("head", "node", env=NOTICED_BY_DEFAULT, unshared=[own]) as made:
-        done = check(made, own, "sweep.rows=[base]")
-        assert done.code == 2, done.output
-        assert f"on 10.77.0.2 (node): {own}/runs is not shared must be a folder" in done.output
-        done = on_one_line(made.head.start(*plan(made, "task=small"), cwd=shared))
-        assert done.code == 2, done.output
+    with machines("head", "node", env=NOTICED_BY_DEFAULT, unshared=[unshared]) as nodes:
+        outcome = check(nodes, unshared, "sweep.rows=[base]")
+        assert outcome.code == 2, outcome.output
+        assert (
+            f"on 10.77.0.2 (node): {unshared}/runs is not shared must be a folder" in outcome.output
+        )
+        outcome = on_one_line(nodes.head.start(*plan(nodes, "task=small"), cwd=shared))
+        assert outcome.code == 2, outcome.output
         assert (
             "cluster.address (command line) on 10.77.0.2 (node): no answer within 60 s"
-            in done.output
+            in outcome.output
         )
-        assert "(head)" not in done.output
+        assert "(head)" not in outcome.output

@@ -31,18 +31,18 @@ def commands(heading: str) -> list[str]:
 
 @pytest.fixture
 def two() -> Iterator[Machines]:
-    with closing(Machines()) as made:
+    with closing(Machines()) as cluster:
         for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", *NOTICED_SOON):
-            del made.env[name]
-        made.add("node-a", cpus=2)
-        made.add("node-b", cpus=2)
-        yield made
+            del cluster.env[name]
+        cluster.add("node-a", cpus=2)
+        cluster.add("node-b", cpus=2)
+        yield cluster
 
 
-def typed(machine: Machine, settings: list[str], line: str, folder: Path, *more: str) -> str:
+def typed(machine: Machine, settings: list[str], line: str, folder: Path, *options: str) -> str:
     """What a shell prints in which the settings were typed before."""
     return machine.run(
-        "bash", "-ec", script(settings, " ".join([line, *more]), folder), cwd=folder, timeout=300
+        "bash", "-ec", script(settings, " ".join([line, *options]), folder), cwd=folder, timeout=300
     )
 
 
@@ -59,21 +59,21 @@ def test_the_commands_for_two_nodes_run_a_sweep_on_both(two: Machines, tmp_path:
     assert "Checked: places, tracking store, machines" in checked
     assert "1 of 1 finished" in typed(two.head, settings, sweep, folder, *study)
     watch, follow, stop_trial, stop = commands("## Watch and stop from a laptop")
-    long = [
+    command = [
         sweep,
         *last([*study, "sweep.name=long", "train.steps=100000", "train.checkpoint_every=20"]),
     ]
-    running = started(two, settings, long, folder)
-    watched = two.all[1].popen(
+    running = started(two, settings, command, folder)
+    watcher = two.all[1].popen(
         ["bash", "-ec", script([], f"{watch} sweep.name=long", folder)], cwd=folder
     )
-    followed = looking(two.all[1], follow, "Follows the log until the trial ends", folder)
+    follower = looking(two.all[1], follow, "Follows the log until the trial ends", folder)
     assert stopped_by(stop_trial.replace("big-s1", "base-s1"), two, running, folder).code == 130
-    shown = watched.end().output
-    assert re.search(r"base +1 +interrupted", shown), shown
-    log = followed.end()
+    output = watcher.end().output
+    assert re.search(r"base +1 +interrupted", output), output
+    log = follower.end()
     assert (log.code, log.output.startswith("--- attempt 1, ")) == (0, True), log.output
-    running = started(two, settings, long, folder)
+    running = started(two, settings, command, folder)
     assert stopped_by(stop, two, running, folder).code == 130
 
 
@@ -81,7 +81,8 @@ def test_a_node_without_cpus_sweeps_on_the_cluster_that_it_has_joined(
     two: Machines, tmp_path: Path
 ) -> None:
     """It is taken out, joins again, and sweeps without ``cluster.address``: auto, its default."""
-    folder, node = write_text(tmp_path.resolve()), two.all[1]
+    folder = write_text(tmp_path.resolve())
+    node = two.all[1]
     settings = with_ray(two, folder)
     status = in_prose(f"ray status --address {two.address}")
     wait_until(
@@ -110,10 +111,10 @@ def test_a_node_without_cpus_sweeps_on_the_cluster_that_it_has_joined(
         "sweep.share=false",
     ]
     for name, address in (("joined", []), ("named", [f"export RAY_ADDRESS={two.address}"])):
-        shown = typed(
+        output = typed(
             node, [*settings, *address], sweep, folder, *last([*study, f"sweep.name={name}"])
         )
-        assert "1 of 1 finished" in shown
+        assert "1 of 1 finished" in output
         provenance = json.loads(
             (folder / "runs" / name / "base-s1" / "provenance.json").read_text()
         )
@@ -123,11 +124,11 @@ def test_a_node_without_cpus_sweeps_on_the_cluster_that_it_has_joined(
 def with_ray(two: Machines, folder: Path) -> list[str]:
     """Start Ray as in the document, line after line; returns those that each further shell
     needs."""
-    *before, head, node = commands("### Start Ray")
-    token, *settings = before
+    *preparation, head, node = commands("### Start Ray")
+    token, *settings = preparation
     assert "> /shared/ray-token" in token, "what the settings read must be made before"
     assert head.count(two.head.address) == 1
-    typed(two.head, before, head, folder, "--num-cpus=1")
+    typed(two.head, preparation, head, folder, "--num-cpus=1")
     typed(two.all[1], settings, node, folder, "--num-cpus=1")
     return settings
 
@@ -141,9 +142,9 @@ def in_prose(line: str) -> str:
 def started(two: Machines, settings: list[str], sweep: list[str], folder: Path) -> Inside:
     """A sweep on the head that has saved a checkpoint."""
     trial = folder / "runs" / "long" / "base-s1"
-    before = newest_checkpoint(trial)
+    step_before = newest_checkpoint(trial)
     running = two.head.popen(["bash", "-ec", script(settings, " ".join(sweep), folder)], cwd=folder)
-    wait_until(lambda: newest_checkpoint(trial) > before or running.ended(), "a checkpoint")
+    wait_until(lambda: newest_checkpoint(trial) > step_before or running.ended(), "a checkpoint")
     assert not running.ended(), running.end().output
     return running
 
@@ -152,8 +153,8 @@ def looking(machine: Machine, line: str, first: str, folder: Path) -> Inside:
     """A command that shows the sweep, with this at first, and goes on."""
     view = machine.popen(["bash", "-ec", script([], f"{line} sweep.name=long", folder)], cwd=folder)
     with printed(view.process, 120) as output:
-        shown = first_line(output.fileno())
-    assert shown.startswith(first), shown
+        top_line = first_line(output.fileno())
+    assert top_line.startswith(first), top_line
     assert not view.ended()
     return view
 
@@ -169,9 +170,9 @@ def first_line(stream: int) -> str:
 def stopped_by(line: str, two: Machines, running: Inside, folder: Path) -> Ended:
     """The sweep ends as the command on the other machine asks."""
     typed(two.all[1], [], line, folder, "sweep.name=long")
-    ended = running.end()
+    outcome = running.end()
     assert re.search(
-        r"base-s1.* resumes from step \d+|base-s1: .*as `allelse stop` asked", ended.output
-    ), ended.output
+        r"base-s1.* resumes from step \d+|base-s1: .*as `allelse stop` asked", outcome.output
+    ), outcome.output
     wait_until(lambda: not two.head.processes("ray::WorkerActor"), "the end of all workers", 60)
-    return ended
+    return outcome

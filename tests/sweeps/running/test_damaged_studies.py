@@ -70,11 +70,11 @@ def base(cwd: Path) -> Path:
     return cwd / "runs" / "synthetic-tiny" / "base-s1"
 
 
-def calm(done: Result) -> Result:
+def calm(outcome: Result) -> Result:
     """A verb that ended without a traceback."""
-    assert isinstance(done.exception, SystemExit | None), done.exception
-    assert done.exit_code == 0, done.output
-    return done
+    assert isinstance(outcome.exception, SystemExit | None), outcome.exception
+    assert outcome.exit_code == 0, outcome.output
+    return outcome
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_status_table_and_plan_name_a_trials_damaged_file(
     rows = json.loads(calm(typed(cwd, "table", "--format", "json")).stdout)
     assert [row["seeds"] for row in rows] == [int(state == "finished"), 1]
     planned = json.loads(calm(typed(cwd, "plan", *BOTH, "--json")).stdout)
-    assert [each["finished"] for each in planned] == [state == "finished", True]
+    assert [trial["finished"] for trial in planned] == [state == "finished", True]
 
 
 def test_a_damaged_study_is_refused_by_name(cwd: Path) -> None:
@@ -123,7 +123,7 @@ def test_an_unreadable_file_of_a_trial_is_named_and_left_alone(
 ) -> None:
     path = base(cwd) / name
     fault(path)
-    before = contents(base(cwd))
+    files_before = contents(base(cwd))
     first, second = json.loads(calm(typed(cwd, "status", "--json")).stdout)
     assert (f"{path.name} cannot be read: " in first["note"]) == (name != "statistics/dev.jsonl")
     assert (second["state"], second["note"]) == ("finished", "")
@@ -131,7 +131,7 @@ def test_an_unreadable_file_of_a_trial_is_named_and_left_alone(
     if name == "result.json":  # the only trial that could run
         for verb in (["sweep", *BOTH], ["train", *SHORT]):
             assert f"result.json {path}: cannot be read: " in refusal(cwd, *verb)
-    assert contents(base(cwd)) == before
+    assert contents(base(cwd)) == files_before
 
 
 @pytest.mark.parametrize(("name", "damage"), [("result.json", folder), ("config.yaml", cut)])
@@ -140,43 +140,44 @@ def test_a_model_whose_files_are_damaged_is_refused_by_name(
 ) -> None:
     damage(base(cwd) / name)
     for verb in (["evaluate"], ["translate"], ["export", "--to", "safetensors"]):
-        said = refusal(cwd, *verb, "base-s1")
-        assert f"base-s1/{name}" in said
-        assert "`allelse sweep`" in said
-    both = refusal(cwd, "evaluate", "base-s1", "nobody-s1")
-    assert name in both
-    assert "nobody-s1" in both
+        message = refusal(cwd, *verb, "base-s1")
+        assert f"base-s1/{name}" in message
+        assert "`allelse sweep`" in message
+    joint_message = refusal(cwd, "evaluate", "base-s1", "nobody-s1")
+    assert name in joint_message
+    assert "nobody-s1" in joint_message
 
 
 def test_damaged_statistics_are_computed_again(cwd: Path) -> None:
     path = base(cwd) / "statistics" / "dev.jsonl"
-    whole = path.read_text()
+    statistics = path.read_text()
     garbage(path)
-    done = calm(typed(cwd, "evaluate", "base-s1", "e_learned_positions-s1", "--json"))
-    assert [line["decoded"] for line in json.loads(done.stdout)] == [True, False, False, False]
-    assert path.read_text().splitlines()[1:] == whole.splitlines()[1:]
+    outcome = calm(typed(cwd, "evaluate", "base-s1", "e_learned_positions-s1", "--json"))
+    assert [line["decoded"] for line in json.loads(outcome.stdout)] == [True, False, False, False]
+    assert path.read_text().splitlines()[1:] == statistics.splitlines()[1:]
     assert path.with_name("dev.jsonl.damaged").exists()
 
 
 def test_no_damaged_file_of_a_trial_stops_it_and_its_result_is_written_again(trained: Path) -> None:
-    path, provenance = base(trained) / "result.json", base(trained) / "provenance.json"
-    before = json.loads(path.read_text())
+    path = base(trained) / "result.json"
+    provenance = base(trained) / "provenance.json"
+    result_before = json.loads(path.read_text())
     cut(path)
     for name in ("journal.jsonl", "attempts.jsonl"):
         garbage(path.with_name(name))
     provenance.write_bytes(b"nonsense\n" + provenance.read_bytes()[:40])
     path.with_name("error.txt").mkdir()
-    said = " ".join(calm(typed(trained, "train", *SHORT)).stdout.split())
-    assert "result.json:1 is damaged" in said
-    assert "resumes from its last checkpoint" in said
+    output = " ".join(calm(typed(trained, "train", *SHORT)).stdout.split())
+    assert "result.json:1 is damaged" in output
+    assert "resumes from its last checkpoint" in output
     for name in ("result.json", "provenance.json", "error.txt"):
-        assert f"{name}.damaged" in said
+        assert f"{name}.damaged" in output
         assert path.with_name(f"{name}.damaged").exists()
-    after = json.loads(path.read_text())
-    assert [after[name] for name in ("key", "step", "scores")] == [
-        before[name] for name in ("key", "step", "scores")
+    result_after = json.loads(path.read_text())
+    assert [result_after[name] for name in ("key", "step", "scores")] == [
+        result_before[name] for name in ("key", "step", "scores")
     ]
-    assert after["attempt"] > before["attempt"], "no number is used twice"
+    assert result_after["attempt"] > result_before["attempt"], "no number is used twice"
     assert json.loads(provenance.read_text())["data_identity"]
     calm(typed(trained, "sync", "sweep.name=synthetic-tiny"))  # its journal is another one
     assert "MLflow: up to date" in calm(typed(trained, "status")).stdout

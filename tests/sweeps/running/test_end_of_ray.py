@@ -26,14 +26,15 @@ def test_the_end_of_ray_is_one_line_and_the_same_command_finishes(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # a socket's path must be short
-    folder, sessions = (write_paced_task(tmp_path / "study"), Path(tempfile.mkdtemp()))
+    folder = write_paced_task(tmp_path / "study")
+    sessions = Path(tempfile.mkdtemp())
     monkeypatch.setenv("RAY_TMPDIR", str(sessions))
     train_to(8, folder)
     running = Running.start("sweep", *WORDS, cwd=folder, trial=folder / "runs" / "s" / "base-s1")
     running.wait_for_step(6)
     family = psutil.Process(running.process.pid).children(recursive=True)
-    (killed,) = [process for process in family if process.name() == name]
-    killed.kill()
+    (victim,) = [process for process in family if process.name() == name]
+    victim.kill()
     code, output = running.finish()
     assert code == 1, output
     assert not RAW.search(output), output
@@ -50,8 +51,8 @@ def test_the_end_of_ray_is_one_line_and_the_same_command_finishes(
     )
     assert mlflow_runs(folder / "runs") == [("base s1", "KILLED")]
     train_to(STEPS, folder)
-    again = allelse("sweep", *WORDS, cwd=folder)
-    assert again.returncode == 0, again.stdout + again.stderr
+    second_sweep = allelse("sweep", *WORDS, cwd=folder)
+    assert second_sweep.returncode == 0, second_sweep.stdout + second_sweep.stderr
     assert [*sessions.glob("ray/session_2*")] == [Path(logs).parent], (
         "the second one has removed its own"
     )

@@ -16,7 +16,9 @@ from small_task import write_task
 from studies import allelse, lines, mlflow_runs
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.faults]
-STEPS, EVERY, FAULTY = 12, 2, 7
+STEPS = 12
+EVERY = 2
+FAULTY = 7
 WORDS = ["task=small", "sweep.name=s", f"train.steps={STEPS}", f"train.every={EVERY}"]
 KILLED = r"worker lost: worker {} \(pid \d+ on \S+\) was killed \(SIGKILL\), perhaps because memory ran out.*"
 SILENT = r"worker lost: no worker gave a sign of life for 0.4 min \(sweep.stall_minutes\)"
@@ -121,14 +123,14 @@ def write_summing_task(folder: Path, each_step: str, functions: str, files: dict
 
     ``each_step`` is a statement after the sum; it may call ``functions``.
     """
-    filled = dict(SUMMED)
+    replacements = dict(SUMMED)
     for mark, text in (
         ("{each_step}", each_step),
         ("{functions}", functions),
         ("{here}", str(folder)),
     ):
-        filled = {old: new.replace(mark, text) for old, new in filled.items()}
-    return write_task(folder, filled, files)
+        replacements = {old: new.replace(mark, text) for old, new in replacements.items()}
+    return write_task(folder, replacements, files)
 
 
 BURNS = """\
@@ -146,8 +148,8 @@ def test_cpu_seconds_are_those_of_all_workers(workplace: Path) -> None:
     """Rank zero uses little, and waits until it knows what the other one has used."""
     write_task(workplace, {HEAD: f"\nimport time\n{HEAD}", "    total = trial.saved": BURNS})
     words = ["task=small", "sweep.name=s", "cluster.workers=2", "sweep.rows=[base]"]
-    done = allelse("sweep", *words, cwd=workplace, timeout=600)
-    assert done.returncode == 0, done.stdout + done.stderr
+    process = allelse("sweep", *words, cwd=workplace, timeout=600)
+    assert process.returncode == 0, process.stdout + process.stderr
     assert lines(workplace / "runs" / "s" / "base-s1" / "result.json")[0]["cpu_seconds"] >= 1.0
 
 
@@ -183,12 +185,18 @@ def swept(tmp_path_factory: pytest.TempPathFactory, furnish: Callable[[Path], Pa
         write_summing_task(
             folder, "fault(trial, trial.config.model.size, step)", functions, rows_of_sizes(sizes)
         )
-        more = ["sweep.stall_minutes=0.4"] if workers == 1 else []
-        chosen = f"sweep.rows=[{','.join(['base', *sizes])}]"
-        done = allelse(
-            "sweep", *WORDS, f"cluster.workers={workers}", chosen, *more, cwd=folder, timeout=1800
+        options = ["sweep.stall_minutes=0.4"] if workers == 1 else []
+        selection = f"sweep.rows=[{','.join(['base', *sizes])}]"
+        process = allelse(
+            "sweep",
+            *WORDS,
+            f"cluster.workers={workers}",
+            selection,
+            *options,
+            cwd=folder,
+            timeout=1800,
         )
-        return Swept(folder / "runs" / "s", done.returncode, done.stdout + done.stderr)
+        return Swept(folder / "runs" / "s", process.returncode, process.stdout + process.stderr)
 
     return run
 
@@ -200,15 +208,18 @@ def test_each_attempt_ends_with_its_cause_and_a_finished_trial_is_as_undisturbed
     swept: Sweeps, workers: int, row: str
 ) -> None:
     """The rows differ in a size that computes nothing."""
-    sweep, (_, *ends) = swept(workers), FAULTS[workers][row]
-    trial, base, found = sweep.trial(row), sweep.trial("base"), reasons(sweep.trial(row))
-    assert len(found) == len(ends), sweep.output
-    assert all(re.fullmatch(end, reason) for end, reason in zip(ends, found, strict=True)), found
+    sweep = swept(workers)
+    _, *ends = FAULTS[workers][row]
+    trial = sweep.trial(row)
+    base = sweep.trial("base")
+    causes = reasons(sweep.trial(row))
+    assert len(causes) == len(ends), sweep.output
+    assert all(re.fullmatch(end, reason) for end, reason in zip(ends, causes, strict=True)), causes
     journal = [line["step"] for line in lines(trial / "journal.jsonl")]
     if ends[-1] == DONE:
         assert (f"{row}-s1: resumed at step 6" in sweep.output) == (len(ends) > 1)
         scores = [
-            json.loads((each / "result.json").read_text())["scores"] for each in (base, trial)
+            json.loads((folder / "result.json").read_text())["scores"] for folder in (base, trial)
         ]
         assert scores[0] == scores[1]
         assert newest_state(trial / "checkpoints") == newest_state(base / "checkpoints")
@@ -236,7 +247,8 @@ def test_a_worker_that_leaves_after_the_result_is_told(swept: Sweeps) -> None:
 
 @pytest.mark.parametrize("workers", FAULTS)
 def test_mlflow_has_one_run_per_trial_and_nothing_is_left(swept: Sweeps, workers: int) -> None:
-    sweep, failed = swept(workers), sum(ends[-1] != DONE for _, *ends in FAULTS[workers].values())
+    sweep = swept(workers)
+    failed = sum(ends[-1] != DONE for _, *ends in FAULTS[workers].values())
     assert sweep.code == 1
     assert "Traceback" not in sweep.output
     assert sweep.output.replace("\n", "").isprintable()

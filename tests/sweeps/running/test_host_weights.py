@@ -52,10 +52,10 @@ def folder(tmp_path: Path, database: Path, monkeypatch: pytest.MonkeyPatch) -> P
     return tmp_path
 
 
-def edit(folder: Path, before: str, after: str) -> None:
+def edit(folder: Path, old: str, new: str) -> None:
     source = (folder / "scored.py").read_text("utf-8")
-    assert before in source
-    (folder / "scored.py").write_text(source.replace(before, after), "utf-8")
+    assert old in source
+    (folder / "scored.py").write_text(source.replace(old, new), "utf-8")
 
 
 def train(folder: Path, *rows: str) -> None:
@@ -74,7 +74,7 @@ def score(folder: Path, trial: str) -> float:
     return float(result(folder, trial)["scores"]["dev"]["score"])
 
 
-def shown(folder: Path, row: str) -> str:
+def table_row(folder: Path, row: str) -> str:
     """The row as a table for other programs has it."""
     lines = printed(folder, "table", "sweep.name=s", "--format", "csv").splitlines()
     return next(line for line in lines if line.startswith(f"{row},"))
@@ -115,13 +115,13 @@ def test_other_weights_of_the_host_are_scored_and_no_old_score_is_shown(
 ) -> None:
     edit(folder, SCORES, SAMPLED)
     train(folder, *dict.fromkeys(("base", host, row)))
-    before = score(folder, f"{row}-s1")
-    assert str(before)[:8] in shown(folder, row)
+    score_before = score(folder, f"{row}-s1")
+    assert str(score_before)[:8] in table_row(folder, row)
 
     change(folder)
-    assert score(folder, f"{row}-s1") == before
-    assert "to score again" in shown(folder, row)
-    assert str(before)[:8] not in shown(folder, row)
+    assert score(folder, f"{row}-s1") == score_before
+    assert "to score again" in table_row(folder, row)
+    assert str(score_before)[:8] not in table_row(folder, row)
     assert state(folder, row) == "to score again"
     frames = load(folder / "runs/s")
     assert (
@@ -129,12 +129,12 @@ def test_other_weights_of_the_host_are_scored_and_no_old_score_is_shown(
         == "to score again"
     )
     assert row not in set(frames.scores["row"])
-    assert str(before)[:8] not in typed(folder, "compare", row, host, "sweep.name=s").output
+    assert str(score_before)[:8] not in typed(folder, "compare", row, host, "sweep.name=s").output
     planned = json.loads(printed(folder, "plan", *STUDY, "--json"))
     assert {trial["row"]: trial["finished"] for trial in planned}[row] is False
 
     printed(folder, *TRAIN, f"row={row}")
-    assert score(folder, f"{row}-s1") == score(folder, f"{host}-s1") * 4 != before
+    assert score(folder, f"{row}-s1") == score(folder, f"{host}-s1") * 4 != score_before
     assert result(folder, f"{row}-s1")["weights"] == result(folder, f"{host}-s1")["weights"]
     assert state(folder, row) == "finished"
 
@@ -179,10 +179,10 @@ def test_a_record_of_an_earlier_version_is_scored_until_its_host_is_trained_anew
 ) -> None:
     train(folder, "base")
     path = folder / "runs/s/base-s1/result.json"
-    earlier = {
+    earlier_result = {
         name: value for name, value in result(folder, "base-s1").items() if name != "weights"
     }
-    path.write_text(json.dumps(earlier))
+    path.write_text(json.dumps(earlier_result))
     train(folder, "greedy")
     assert state(folder, "greedy") == "finished"
     train_base_anew(folder)
@@ -190,13 +190,13 @@ def test_a_record_of_an_earlier_version_is_scored_until_its_host_is_trained_anew
 
 
 def newest_scores(folder: Path) -> dict[str, float]:
-    wanted = """
+    query = """
         SELECT tags.value, latest_metrics.value, latest_metrics.is_nan FROM latest_metrics JOIN runs USING (run_uuid)
         JOIN tags USING (run_uuid) WHERE latest_metrics.key = 'final/score' AND tags.key = 'row'
         AND runs.lifecycle_stage = 'active'
     """
     with closing(sqlite3.connect(folder / "runs/mlflow.db")) as opened:
-        return {row: math.nan if is_nan else value for row, value, is_nan in opened.execute(wanted)}
+        return {row: math.nan if is_nan else value for row, value, is_nan in opened.execute(query)}
 
 
 def test_mlflow_shows_no_score_of_other_weights(folder: Path) -> None:
@@ -227,8 +227,8 @@ def test_a_row_is_unlike_the_others_as_its_host_is(folder: Path) -> None:
     assert unlike_rows(table, "code of scoring") == "big_greedy"
 
 
-def unlike_rows(table: str, what: str) -> str:
-    lines = re.search(rf"[:;] {what} \w+ \(scored.py changed\), not \w+: ([\w, ]+)[.;]", table)
+def unlike_rows(table: str, part: str) -> str:
+    lines = re.search(rf"[:;] {part} \w+ \(scored.py changed\), not \w+: ([\w, ]+)[.;]", table)
     return lines[1] if lines else ""
 
 
@@ -267,7 +267,8 @@ def test_without_the_result_of_its_host_a_row_is_not_trained(
 
     (folder / "runs/s/base-s1/result.json").unlink()
     progress = Progress(plan, Console(file=io.StringIO()))
-    queue, orders = Queue({row.trial.name: recorder}, progress, Stopping(), 0), list[Order]()
+    queue = Queue({row.trial.name: recorder}, progress, Stopping(), 0)
+    orders = list[Order]()
     queue.start("its process", orders.append)
     assert [order.assignment for order in orders] == [None]
     assert "base-s1 no longer has a result" in row.folder.path.joinpath("error.txt").read_text()
@@ -282,5 +283,5 @@ def test_evaluate_names_the_host_whose_weights_a_row_scores(folder: Path) -> Non
         folder, *words
     )
     (folder / "runs/s/base-s1/result.json").unlink()
-    by_folder = (*words[:2], str(folder / "runs/s/greedy-s1"), *words[3:])
-    assert "base-s1 is interrupted" in refusal(folder, *by_folder)
+    words_by_folder = (*words[:2], str(folder / "runs/s/greedy-s1"), *words[3:])
+    assert "base-s1 is interrupted" in refusal(folder, *words_by_folder)

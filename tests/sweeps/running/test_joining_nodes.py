@@ -27,30 +27,31 @@ def test_no_trial_is_trained_by_other_code(tmp_path: Path) -> None:
     folder = write_paced_task(tmp_path.resolve() / "work")
     trials = folder / "runs" / "s"
     train_to(5, folder)
-    with machines("head") as made:
-        words = *WORDS, f"cluster.address={made.address}"
-        running = made.head.start(*words, cwd=folder)
+    with machines("head") as cluster:
+        words = *WORDS, f"cluster.address={cluster.address}"
+        running = cluster.head.start(*words, cwd=folder)
         wait_until(
             lambda: running.ended() or (trials / "base-s1" / "journal.jsonl").exists(),
             "the first trial",
         )
         assert not running.ended(), running.end().output
-        other = with_others(made.add("other"), tmp_path / "software")
-        made.start_ray(other)
-        ended, again = running.end(), made.head.allelse(*words, cwd=folder)
-    differs = f"allelse {OURS} in {other.env['PYTHONPATH']}/sweeps differs from {OURS}"
-    said = " ".join(ended.output.split())
-    assert ended.code == 1, ended.output
-    assert f"Failed: other: {differs}" in said
-    assert "To continue, run again: allelse sweep" in said
-    assert "it resumes with the next sweep" in said
-    assert "starting another attempt" not in said
+        machine = with_others(cluster.add("other"), tmp_path / "software")
+        cluster.start_ray(machine)
+        outcome = running.end()
+        refusal = cluster.head.allelse(*words, cwd=folder)
+    differs = f"allelse {OURS} in {machine.env['PYTHONPATH']}/sweeps differs from {OURS}"
+    output = " ".join(outcome.output.split())
+    assert outcome.code == 1, outcome.output
+    assert f"Failed: other: {differs}" in output
+    assert "To continue, run again: allelse sweep" in output
+    assert "it resumes with the next sweep" in output
+    assert "starting another attempt" not in output
     assert (
         "must be the same version or commit on every node, and unchanged while a sweep runs. "
-        "Stopping" in said
+        "Stopping" in output
     )
-    assert again.code == 2
-    assert differs in " ".join(again.output.split())
+    assert refusal.code == 2
+    assert differs in " ".join(refusal.output.split())
     assert reasons(trials / "base-s1") == ["interrupted"]
     assert not [*trials.glob("*/error.txt")]
     assert [path.parent.name for path in trials.glob("*/journal.jsonl")] == ["base-s1"]

@@ -23,13 +23,14 @@ class Screen:
     """All that a command has drawn in its terminal."""
 
     def __init__(self, terminal: int) -> None:
-        self.terminal, self.drawn = terminal, b""
+        self.terminal = terminal
+        self.drawn = b""
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self) -> None:
         try:
-            while read := os.read(self.terminal, 1 << 16):
-                self.drawn += read
+            while chunk := os.read(self.terminal, 1 << 16):
+                self.drawn += chunk
         except OSError:  # the command has ended
             return
 
@@ -50,23 +51,23 @@ class Screen:
 
 @contextmanager
 def in_terminal(folder: Path, *words: str) -> Iterator[tuple[Screen, subprocess.Popen[str]]]:
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+    screen_end, process_end = pty.openpty()
+    fcntl.ioctl(process_end, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
     plain = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
     process = subprocess.Popen(
         command(*words),
         cwd=folder,
         env=plain | {"TERM": "xterm"},
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
+        stdin=process_end,
+        stdout=process_end,
+        stderr=process_end,
         start_new_session=True,
         text=True,
     )
     STARTED.append(process)
-    os.close(theirs)
+    os.close(process_end)
     try:
-        yield Screen(ours), process
+        yield Screen(screen_end), process
     finally:
         process.terminate()
         process.wait(600)
@@ -75,17 +76,17 @@ def in_terminal(folder: Path, *words: str) -> Iterator[tuple[Screen, subprocess.
 def test_a_run_shows_what_watching_it_shows(tmp_path: Path) -> None:
     write_paced_task(tmp_path)
     train_to(6, tmp_path)
-    named = "sweep.name=s"
-    with in_terminal(tmp_path, "train", "task=small", "row=base", "train.steps=50", named) as (
-        own,
+    study = "sweep.name=s"
+    with in_terminal(tmp_path, "train", "task=small", "row=base", "train.steps=50", study) as (
+        view,
         run,
     ):
-        wait_until(lambda: own.shows_step_6() or run.poll() is not None, "step 6")
-        with in_terminal(tmp_path, "status", "--watch", named) as (watching, _):
+        wait_until(lambda: view.shows_step_6() or run.poll() is not None, "step 6")
+        with in_terminal(tmp_path, "status", "--watch", study) as (watching, _):
             wait_until(lambda: watching.shows_step_6(), "the same view")
         train_to(50, tmp_path)
         wait_until(lambda: run.poll() is not None, "the end")
-    heads = [line for line in own.lines() if line[:4] == ["row", "seed", "state", "step"]]
+    heads = [line for line in view.lines() if line[:4] == ["row", "seed", "state", "step"]]
     assert heads[-1] in watching.lines()
-    assert any("Ctrl-C is safe" in " ".join(line) for line in own.lines())
+    assert any("Ctrl-C is safe" in " ".join(line) for line in view.lines())
     assert run.returncode == 0

@@ -84,11 +84,13 @@ class Sweep:
 
     def undisturbed(self) -> Path:
         """The study of the same trial, which nothing disturbs; it is trained once."""
-        same = Sweep(self.machines, self.folder, f"undisturbed-{self.workers}", self.workers)
-        if not (same.trial / "result.json").exists():
-            ended = same.run(self.machines.head)
-            assert ended.code == 0, ended.output
-        return same.trial.parent
+        undisturbed_sweep = Sweep(
+            self.machines, self.folder, f"undisturbed-{self.workers}", self.workers
+        )
+        if not (undisturbed_sweep.trial / "result.json").exists():
+            outcome = undisturbed_sweep.run(self.machines.head)
+            assert outcome.code == 0, outcome.output
+        return undisturbed_sweep.trial.parent
 
     def check_as_undisturbed(self) -> None:
         """Same scores, same bits and every step once; one run in MLflow, and nothing is left on the
@@ -103,16 +105,16 @@ def workers(machine: Machine) -> list[psutil.Process]:
     return machine.processes("ray::WorkerActor")
 
 
-def machine_of_a_worker(made: Machines) -> Machine:
+def machine_of_a_worker(cluster: Machines) -> Machine:
     """A machine with a worker, other than the head."""
-    found: list[Machine] = []
+    hosts: list[Machine] = []
 
     def looked() -> bool:
-        found[:] = [machine for machine in made.all[1:] if workers(machine)]
-        return bool(found)
+        hosts[:] = [machine for machine in cluster.all[1:] if workers(machine)]
+        return bool(hosts)
 
     wait_until(looked, "a worker on another machine than the head", 120)
-    return found[-1]
+    return hosts[-1]
 
 
 def resumed_at(output: str) -> list[int]:
@@ -128,8 +130,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def three() -> Iterator[Machines]:
     """Each has one CPU."""
-    with machines(*NAMES, env=NOTICED_WHEN_BUSY) as made:
-        yield made
+    with machines(*NAMES, env=NOTICED_WHEN_BUSY) as cluster:
+        yield cluster
 
 
 @contextmanager
@@ -138,64 +140,66 @@ def idle_head(*names: str) -> Iterator[Machines]:
 
     Their host names mean 127.0.0.1, and the workers of a trial meet all the same.
     """
-    with closing(Machines(NOTICED_WHEN_BUSY)) as made:
-        made.add("head", cpus=0)
+    with closing(Machines(NOTICED_WHEN_BUSY)) as cluster:
+        cluster.add("head", cpus=0)
         for name in names:
-            made.add(name, host_is_local=True)
-        for machine in made.all:
-            made.start_ray(machine)
-        yield made
+            cluster.add(name, host_is_local=True)
+        for machine in cluster.all:
+            cluster.start_ray(machine)
+        yield cluster
 
 
 def test_a_link_that_is_cut_and_restored_gives_no_step_twice(folder: Path) -> None:
     """The worker that was cut off stands still until its successor has begun. Then it trains on,
     and finds that out."""
-    with idle_head(*NAMES) as made:
-        sweep = Sweep(made, folder, "cut", workers=2)
-        running = sweep.start_to(60, made.head)
-        lost = machine_of_a_worker(made)
-        (cut_off,) = workers(lost)
+    with idle_head(*NAMES) as cluster:
+        sweep = Sweep(cluster, folder, "cut", workers=2)
+        running = sweep.start_to(60, cluster.head)
+        lost_machine = machine_of_a_worker(cluster)
+        (cut_off,) = workers(lost_machine)
         cut_off.suspend()
-        made.cut(lost)
+        cluster.cut(lost_machine)
         wait_until(lambda: sweep.attempts() > 1 or running.ended(), "the next attempt", 180)
         assert cut_off.status() == psutil.STATUS_STOPPED
-        of_the_first = sweep.checkpoints(attempt=1)
+        first_checkpoints = sweep.checkpoints(attempt=1)
         cut_off.resume()
-        made.restore(lost)
-        ended = running.end()
-        assert ended.code == 0, ended.output
+        cluster.restore(lost_machine)
+        outcome = running.end()
+        assert outcome.code == 0, outcome.output
         *causes, _ = reasons(sweep.trial)
         assert causes
         assert all(cause.startswith("worker lost: ") for cause in causes), causes
-        assert resumed_at(ended.output)[0] < STEPS
-        assert sweep.checkpoints(attempt=1) <= of_the_first, "who was cut off has saved another one"
+        assert resumed_at(outcome.output)[0] < STEPS
+        assert sweep.checkpoints(attempt=1) <= first_checkpoints, (
+            "who was cut off has saved another one"
+        )
         sweep.check_as_undisturbed()
         assert not list(sweep.trial.glob("error.txt"))
 
 
 @pytest.mark.parametrize(("size", "count"), [(2, 1), (3, 2)])
 def test_workers_lie_on_one_node_if_they_fit(folder: Path, size: int, count: int) -> None:
-    with machines("node-a", "node-b", cpus=2, env=NOTICED_WHEN_BUSY) as made:
-        sweep = Sweep(made, folder, f"placed-{size}", size, steps=20)
-        ended = sweep.run(made.head)
-        assert ended.code == 0, ended.output
+    with machines("node-a", "node-b", cpus=2, env=NOTICED_WHEN_BUSY) as cluster:
+        sweep = Sweep(cluster, folder, f"placed-{size}", size, steps=20)
+        outcome = sweep.run(cluster.head)
+        assert outcome.code == 0, outcome.output
         assert len(json.loads((sweep.trial / "provenance.json").read_text())["hosts"]) == count
 
 
 def test_a_cluster_that_shrinks_to_nothing_and_grows_again_finishes(folder: Path) -> None:
-    with idle_head("node-a") as made:
-        sweep = Sweep(made, folder, "shrunk", workers=1)
-        running = sweep.start_to(60, made.head)
-        made.lose(made.all[1])
+    with idle_head("node-a") as cluster:
+        sweep = Sweep(cluster, folder, "shrunk", workers=1)
+        running = sweep.start_to(60, cluster.head)
+        cluster.lose(cluster.all[1])
         wait_until(
             lambda: note(sweep).startswith("waiting for 1 CPU, 0 are free") or running.ended(),
             "the wait",
             180,
         )
-        made.start_ray(made.add("node-b"))
-        ended = running.end()
-        assert ended.code == 0, ended.output
-        assert ended.output.count("Waiting for 1 CPU, 0 are free\n") == 1
+        cluster.start_ray(cluster.add("node-b"))
+        outcome = running.end()
+        assert outcome.code == 0, outcome.output
+        assert outcome.output.count("Waiting for 1 CPU, 0 are free\n") == 1
         provenance = json.loads((sweep.trial / "provenance.json").read_text())
         assert [provenance[name] for name in ("host", "hosts", "driver")] == [
             "node-b",
@@ -207,11 +211,11 @@ def test_a_cluster_that_shrinks_to_nothing_and_grows_again_finishes(folder: Path
 
 def note(sweep: Sweep) -> str:
     """What `allelse status` says of its trial."""
-    shown = sweep.machines.head.allelse(
+    status = sweep.machines.head.allelse(
         "status", "--json", f"sweep.name={sweep.name}", cwd=sweep.folder
     )
-    assert shown.code == 0, shown.output
-    (trial,) = json.loads(shown.output[shown.output.index("[") :])
+    assert status.code == 0, status.output
+    (trial,) = json.loads(status.output[status.output.index("[") :])
     return str(trial["note"])
 
 
@@ -224,20 +228,20 @@ def test_a_second_sweep_from_another_machine_is_told_who_holds_the_study(
     training = [worker for machine in three.all for worker in workers(machine)]
     for worker in training:
         worker.suspend()
-    refused = sweep.run(three.all[1])
-    assert refused.code == 2, refused.output
-    assert re.search(r"base-s1 is being run by pid \d+ on node-a since ", refused.output), (
-        refused.output
+    outcome = sweep.run(three.all[1])
+    assert outcome.code == 2, outcome.output
+    assert re.search(r"base-s1 is being run by pid \d+ on node-a since ", outcome.output), (
+        outcome.output
     )
-    assert "Nothing was started." in refused.output
+    assert "Nothing was started." in outcome.output
     running.signal(signal.SIGINT)
     for worker in training:
         worker.resume()
     assert running.end().code == 130
     elsewhere = sweep.run(three.all[1])
     assert elsewhere.code == 0, elsewhere.output
-    began = [line["host"] for line in lines(sweep.trial / "attempts.jsonl") if "end" not in line]
-    assert began == ["node-a", "node-b"]
+    hosts = [line["host"] for line in lines(sweep.trial / "attempts.jsonl") if "end" not in line]
+    assert hosts == ["node-a", "node-b"]
     assert reasons(sweep.trial) == ["interrupted", "finished"]
     undisturbed = sweep.undisturbed() / "base-s1"
     assert differing(state_after(sweep.trial, STEPS), state_after(undisturbed, STEPS)) == []

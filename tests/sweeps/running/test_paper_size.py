@@ -27,9 +27,9 @@ ROOT = Path(__file__).resolve().parents[3]
 DOCUMENT = ROOT / "docs" / "paper-size.md"
 NUMBERS = ("one", "two", "three", "four", "five", "six")
 PLAIN = [
-    (f"the {one} dog sees {two} cats", f"der {one} Hund sieht {two} Katzen")
-    for one in NUMBERS
-    for two in NUMBERS
+    (f"the {first} dog sees {second} cats", f"der {first} Hund sieht {second} Katzen")
+    for first in NUMBERS
+    for second in NUMBERS
 ]
 REMOVED = {
     "empty side": ("", "nichts"),
@@ -40,11 +40,9 @@ REMOVED = {
     "length ratio": ("yes", "ja das ist so"),
 }
 """A pair for each rule of the script."""
-EUROPARL, CRAWL, NEWS = (
-    ("wmt13/training-parallel-europarl-v7.tgz", "training/europarl-v7.de-en"),
-    ("wmt13/training-parallel-commoncrawl.tgz", "commoncrawl.de-en"),
-    ("wmt14/training-parallel-nc-v9.tgz", "training/news-commentary-v9.de-en"),
-)
+EUROPARL = ("wmt13/training-parallel-europarl-v7.tgz", "training/europarl-v7.de-en")
+CRAWL = ("wmt13/training-parallel-commoncrawl.tgz", "commoncrawl.de-en")
+NEWS = ("wmt14/training-parallel-nc-v9.tgz", "training/news-commentary-v9.de-en")
 Members = list[tuple[tarfile.TarInfo, bytes]]
 
 
@@ -52,14 +50,16 @@ def member(name: str, content: bytes = b"", link: str = "") -> tuple[tarfile.Tar
     info = tarfile.TarInfo(name)
     info.size = len(content)
     if link:
-        info.type, info.linkname = tarfile.SYMTYPE, link
+        info.type = tarfile.SYMTYPE
+        info.linkname = link
     return info, content
 
 
 def text_members(stem: str, pairs: list[tuple[str, str]]) -> Members:
     """The two files of a corpus, German first as at statmt.org."""
-    english, german = ("".join(f"{pair[side]}\n" for pair in pairs).encode() for side in (0, 1))
-    return [member(f"{stem}.de", german), member(f"{stem}.en", english)]
+    english = "".join(f"{source}\n" for source, _ in pairs)
+    german = "".join(f"{target}\n" for _, target in pairs)
+    return [member(f"{stem}.de", german.encode()), member(f"{stem}.en", english.encode())]
 
 
 def write_archive(path: Path, members: Members) -> None:
@@ -74,15 +74,16 @@ def served(tmp_path: Path) -> Path:
     """The folder that the server shows: three archives, with pairs to remove and with files of
     other languages."""
     folder = tmp_path / "served"
-    others = [
+    other_files = [
         member("training/europarl-v7.fr-en.en", b"another\n"),
         member("training/README", b"text\n"),
     ]
     write_archive(
-        folder / EUROPARL[0], [*others, *text_members(EUROPARL[1], [*PLAIN, *REMOVED.values()])]
+        folder / EUROPARL[0],
+        [*other_files, *text_members(EUROPARL[1], [*PLAIN, *REMOVED.values()])],
     )
-    spaced = [("  a  big\u00a0dog\r", "ein\tgroßer Hund \u2028 heute")]
-    write_archive(folder / CRAWL[0], text_members(CRAWL[1], spaced * 2))
+    spaced_pairs = [("  a  big\u00a0dog\r", "ein\tgroßer Hund \u2028 heute")]
+    write_archive(folder / CRAWL[0], text_members(CRAWL[1], spaced_pairs * 2))
     write_archive(folder / NEWS[0], text_members(NEWS[1], [REMOVED["empty side"], *PLAIN[:3]]))
     return folder
 
@@ -107,10 +108,10 @@ def place(tmp_path: Path) -> Path:
     return copied("wmt14", tmp_path / "clone")
 
 
-def script(place: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def script(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "wmt14.py", *words],
-        cwd=place,
+        cwd=folder,
         capture_output=True,
         text=True,
         timeout=120,
@@ -118,8 +119,8 @@ def script(place: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def files_of(place: Path) -> set[str]:
-    return {str(path.relative_to(place)) for path in place.rglob("*") if path.is_file()}
+def files_of(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
 def test_the_script_is_a_page() -> None:
@@ -130,19 +131,19 @@ def test_the_script_is_a_page() -> None:
 def test_the_text_is_downloaded_cleaned_by_counted_rules_and_written_side_by_side(
     place: Path, url: str
 ) -> None:
-    done = script(place, "--url", url)
-    assert done.returncode == 0, done.stderr
+    process = script(place, "--url", url)
+    assert process.returncode == 0, process.stderr
     english, german = (
-        (place / "text" / f"train.{side}").read_text("utf-8") for side in ("en", "de")
+        (place / "text" / f"train.{language}").read_text("utf-8") for language in ("en", "de")
     )
-    kept = [
+    pairs = [
         *PLAIN,
         ("a big dog", "ein großer Hund heute"),
         ("a big dog", "ein großer Hund heute"),
         *PLAIN[:3],
     ]
-    assert list(zip(english.split("\n"), german.split("\n"), strict=True)) == [*kept, ("", "")]
-    europarl, crawl, news = re.split(r"^(?=\w)", done.stdout, flags=re.MULTILINE)[1:]
+    assert list(zip(english.split("\n"), german.split("\n"), strict=True)) == [*pairs, ("", "")]
+    europarl, crawl, news = re.split(r"^(?=\w)", process.stdout, flags=re.MULTILINE)[1:]
     assert europarl.startswith("europarl-v7: 42 pairs, 36 kept, SHA-256 ")
     assert re.findall(r"^  1 (.+)$", europarl, re.MULTILINE) == list(REMOVED)
     assert crawl.startswith("commoncrawl: 2 pairs, 2 kept, ")
@@ -157,29 +158,31 @@ def test_the_text_is_downloaded_cleaned_by_counted_rules_and_written_side_by_sid
 def test_no_path_of_an_archive_is_written_to(
     place: Path, served: Path, url: str, tmp_path: Path
 ) -> None:
-    evil = [
+    escapes = [
         member(name, b"evil\n")
         for name in ("../evil", "training/../../../evil", f"{tmp_path}/evil", "text/train.en")
     ]
-    write_archive(served / NEWS[0], [*evil, *text_members(NEWS[1], PLAIN)])
-    before = files_of(tmp_path) - files_of(served)
+    write_archive(served / NEWS[0], [*escapes, *text_members(NEWS[1], PLAIN)])
+    files_before = files_of(tmp_path) - files_of(served)
     assert script(place, "--url", url).returncode == 0
-    new = {name for name in files_of(tmp_path) - before if not name.startswith("served/")}
+    new_files = {
+        name for name in files_of(tmp_path) - files_before if not name.startswith("served/")
+    }
     raw = {f"clone/text/raw/{Path(archive).name}" for archive, _ in (EUROPARL, CRAWL, NEWS)}
-    assert new == {"clone/text/train.en", "clone/text/train.de", *raw}
+    assert new_files == {"clone/text/train.en", "clone/text/train.de", *raw}
     assert "evil" not in (place / "text/train.en").read_text("utf-8")
 
 
-def _link(stem: str, place: Path) -> Members:
-    (place / "secret").write_text("secret\n" * 3)
-    return [member(f"{stem}.en", link=str(place / "secret")), text_members(stem, PLAIN)[0]]
+def _link(stem: str, folder: Path) -> Members:
+    (folder / "secret").write_text("secret\n" * 3)
+    return [member(f"{stem}.en", link=str(folder / "secret")), text_members(stem, PLAIN)[0]]
 
 
-def _uneven(stem: str, place: Path) -> Members:
+def _uneven(stem: str, folder: Path) -> Members:
     return [text_members(stem, PLAIN)[0], text_members(stem, PLAIN[1:])[1]]
 
 
-def _not_utf8(stem: str, place: Path) -> Members:
+def _not_utf8(stem: str, folder: Path) -> Members:
     return [member(f"{stem}.de", b"gut\n\xe4\n"), member(f"{stem}.en", b"good\na\n")]
 
 
@@ -195,9 +198,9 @@ def test_text_that_is_not_whole_gets_no_name(
     members: Callable[[str, Path], Members], words: str, place: Path, served: Path, url: str
 ) -> None:
     write_archive(served / CRAWL[0], members(CRAWL[1], place))
-    done = script(place, "--url", url)
-    assert (done.returncode, done.stdout.count("\ncommoncrawl")) == (1, 0)
-    assert words in done.stderr
+    process = script(place, "--url", url)
+    assert (process.returncode, process.stdout.count("\ncommoncrawl")) == (1, 0)
+    assert words in process.stderr
     assert not {"text/train.en", "text/train.de"} & files_of(place)
 
 
@@ -210,10 +213,10 @@ def test_an_archive_that_cannot_be_read_is_named(
     path.unlink()
     if archive == "cut":
         path.write_bytes(content[: len(content) // 2])
-    done = script(place, "--url", url)
-    assert done.returncode == 1
-    assert "could not be fetched: " in done.stderr
-    assert "Traceback" not in done.stderr
+    process = script(place, "--url", url)
+    assert process.returncode == 1
+    assert "could not be fetched: " in process.stderr
+    assert "Traceback" not in process.stderr
 
 
 SMALLER = {
@@ -273,13 +276,15 @@ def test_the_plan_says_the_numbers_of_the_page(
     monkeypatch.chdir(place)
     trials = plan_sweep(overrides).trials
     content = DOCUMENT.read_text("utf-8")
+    sentences = " ".join(content.split())
     flops = {planned.trial.row: planned.costs.flops or 0 for planned in trials}
     assert len(trials) == 66
-    assert f"All 20 rows take {sum(flops.values()):.2e} FLOPs".replace("e+", "e") in content
-    of_all = sum(planned.costs.flops or 0 for planned in trials)
-    assert f"three of every other row, take {of_all:.2e}".replace("e+", "e") in content
+    one_seed = f"one seed of all 20 rows takes {sum(flops.values()):.2e} FLOPs"
+    assert one_seed.replace("e+", "e") in sentences
+    flops_of_all = sum(planned.costs.flops or 0 for planned in trials)
+    assert f"three of every other row, take {flops_of_all:.2e}".replace("e+", "e") in sentences
     assert trials[0].trial.row == "base"
-    assert f"Base has {(trials[0].costs.params or 0) / 1e6:.3f}M parameters" in content
+    assert f"Base has {(trials[0].costs.params or 0) / 1e6:.3f}M parameters" in sentences
     table = content[content.index("| row | parameters") :]
     assert {
         row for row, number in flops.items() if f"{number:.2e}".replace("e+", "e") not in table
@@ -304,9 +309,9 @@ def test_the_commands_of_the_page_lead_to_the_table(
     assert script(place, *shlex.split(text)[2:], "--url", url).returncode == 0
     printed = {}
     for line in (plan, sweep, table):
-        done = run_command([*AS_MODULE, *smaller(line)], place)
-        assert done.returncode == 0, done.stderr
-        printed[shlex.split(line)[1]] = " ".join(done.stdout.split())
+        process = run_command([*AS_MODULE, *smaller(line)], place)
+        assert process.returncode == 0, process.stderr
+        printed[shlex.split(line)[1]] = " ".join(process.stdout.split())
     assert "Locked 3 trials of 2 rows; ppl, bleu_paper on dev: " in printed["plan"]
     assert "Follows its lock of " in printed["table"]
     assert "BLEU paper" in printed["table"]

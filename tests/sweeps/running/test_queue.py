@@ -74,9 +74,10 @@ class Sweep:
         write_task(folder)
         words = ["task=small", "sweep.name=s", "sweep.rows=[base,square]", "sweep.seeds=[1,2]"]
         self.plan = plan_sweep(words, here=folder)
-        self.recorders = {each.trial.name: Recorder(each) for each in self.plan.pending}
-        self.said, self.stopping = io.StringIO(), Stopping()
-        progress = Progress(self.plan, Console(file=self.said, width=200))
+        self.recorders = {planned.trial.name: Recorder(planned) for planned in self.plan.pending}
+        self.output = io.StringIO()
+        self.stopping = Stopping()
+        progress = Progress(self.plan, Console(file=self.output, width=200))
         self.queue = Queue(self.recorders, progress, self.stopping, max_failures)
         self.began = 0
 
@@ -92,22 +93,25 @@ class Sweep:
 
 class Process:
     def __init__(self, sweep: Sweep, name: str, group: Listed) -> None:
-        self.sweep, self.name, self.group = sweep, name, group
-        self.turn, self.orders = Turn(cast(WorkerGroup, group)), list[Order]()
+        self.sweep = sweep
+        self.name = name
+        self.group = group
+        self.turn = Turn(cast(WorkerGroup, group))
+        self.orders = list[Order]()
         sweep.queue.start(name, self.orders.append)
-        begun = self.orders[0].assignment
-        self.trial, self.attempt = (begun.trial, begun.attempt) if begun else ("", 0)
+        assignment = self.orders[0].assignment
+        self.trial, self.attempt = (assignment.trial, assignment.attempt) if assignment else ("", 0)
 
     def step(self) -> StepResult:
         """One poll, whose events the queue takes."""
         self.turn.order = self.orders[-1]
-        said = self.turn.step()
-        self.sweep.queue.take(self.name, said.attempt, said.events)
-        if said.lost is not None:
+        poll = self.turn.step()
+        self.sweep.queue.take(self.name, poll.attempt, poll.events)
+        if poll.lost is not None:
             self.sweep.queue.lose(self.name, lambda: Lost("nobody should ask", ""))
-        elif said.over:
+        elif poll.over:
             self.sweep.queue.end(self.name)
-        return said
+        return poll
 
     def run(self) -> "Process":
         while not self.step().over:
@@ -130,9 +134,9 @@ def test_trials_begin_in_their_order_and_end(sweep: Sweep) -> None:
 
 def test_a_trial_that_lost_its_workers_comes_before_those_that_have_not_begun(sweep: Sweep) -> None:
     first = sweep.begin(BEGUN, KILLED).run()
-    other = sweep.begin(BEGUN, DONE)
-    assert (other.trial, other.attempt, first.group.closed) == (first.trial, 2, True)
-    assert other.run().sweep.reasons("base-s1") == [
+    second = sweep.begin(BEGUN, DONE)
+    assert (second.trial, second.attempt, first.group.closed) == (first.trial, 2, True)
+    assert second.run().sweep.reasons("base-s1") == [
         "worker lost: worker 0 was killed (SIGKILL)",
         "finished",
     ]
@@ -145,10 +149,10 @@ def test_a_process_that_dies_unheard_costs_an_attempt_whose_late_events_are_drop
     first = sweep.begin(BEGUN, [Report(4, {"train/loss": 0.5})])
     first.step()
     sweep.queue.lose(first.name, lambda: Lost("the trial's process was killed", ""))
-    again = sweep.begin(BEGUN, DONE)
+    second = sweep.begin(BEGUN, DONE)
     first.step()
     assert [report.step for report in sweep.recorders["base-s1"].folder.journal()] == [2]
-    again.run()
+    second.run()
     assert sweep.reasons("base-s1") == ["worker lost: the trial's process was killed", "finished"]
 
 
@@ -164,7 +168,8 @@ def test_what_another_attempt_would_not_mend_fails(
     ends: list[Sequence[Event]], allowed: int, cause: str, tmp_path: Path
 ) -> None:
     sweep = Sweep(tmp_path, allowed)
-    assert [sweep.begin(BEGUN, end).run().trial for end in ends] == ["base-s1"] * len(ends)
+    for end in ends:
+        assert sweep.begin(BEGUN, end).run().trial == "base-s1"
     assert sweep.reasons("base-s1")[-1] == f"failed: {cause}"
     assert (sweep.recorders["base-s1"].folder.path / "error.txt").read_text().startswith(cause)
     assert sweep.begin().trial == "square-s1"
@@ -175,13 +180,13 @@ def test_a_stop_reaches_what_runs_and_nothing_else_begins(sweep: Sweep) -> None:
     running.step()
     sweep.stopping.note(15)
     sweep.queue.tick()
-    late = sweep.begin()
-    assert (late.trial, late.step().over) == ("", True)
+    late_process = sweep.begin()
+    assert (late_process.trial, late_process.step().over) == ("", True)
     running.run()
     assert running.group.stops == [False, True, True]
-    with pytest.raises(Interrupted) as ended:
+    with pytest.raises(Interrupted) as interruption:
         sweep.queue.tick()
-    assert (ended.value.exit_code, sweep.reasons("base-s1")) == (143, ["interrupted"])
+    assert (interruption.value.exit_code, sweep.reasons("base-s1")) == (143, ["interrupted"])
     assert not sweep.recorders["square-s1"].folder.attempts.all()
 
 
@@ -196,13 +201,14 @@ def test_a_stop_does_not_wait_for_workers_that_start(sweep: Sweep) -> None:
 
 
 def test_single_trials_can_be_stopped(sweep: Sweep) -> None:
-    first, second = sweep.begin(BEGUN, [], [Stopped(2)]), sweep.begin(BEGUN, [], DONE)
+    first = sweep.begin(BEGUN, [], [Stopped(2)])
+    second = sweep.begin(BEGUN, [], DONE)
     first.step()
     sweep.stopping.trials = frozenset({"base-s1", "base-s2"})
     sweep.queue.tick()
     assert (first.run().group.stops, second.run().group.stops) == ([False, True, True], [False] * 3)
     assert [sweep.begin(BEGUN, DONE).run().trial, sweep.begin().trial] == ["square-s2", ""]
-    assert "base-s2: it will not start" in sweep.said.getvalue()
+    assert "base-s2: it will not start" in sweep.output.getvalue()
 
 
 def failing(number: int, line: int) -> list[Event]:
@@ -218,11 +224,11 @@ def test_a_sweep_that_cannot_succeed_ends_after_three_trials(sweep: Sweep) -> No
     """Whatever they reported before."""
     for number in range(3):
         sweep.begin(failing(number, line=33)).run()
-    with pytest.raises(Interrupted) as ended:
+    with pytest.raises(Interrupted) as interruption:
         sweep.queue.tick()
     cause = "3 trials in a row failed with the same error: RuntimeError: no such file: 2"
-    assert (ended.value.exit_code, ended.value.fault) == (1, cause)
-    assert sweep.said.getvalue().count(cause) == 1
+    assert (interruption.value.exit_code, interruption.value.fault) == (1, cause)
+    assert sweep.output.getvalue().count(cause) == 1
     assert sweep.begin().trial == ""
 
 
@@ -257,7 +263,7 @@ def test_workers_that_end_oddly_are_not_used_again(
 ) -> None:
     group = sweep.begin(*polls).run().group
     assert group.closed
-    assert noticed in sweep.said.getvalue()
+    assert noticed in sweep.output.getvalue()
 
 
 @pytest.mark.parametrize(
@@ -284,24 +290,25 @@ def test_workers_that_end_oddly_are_not_used_again(
 def test_silence_counts_while_somebody_looks(
     signs: list[list[int]], looks: list[float], stalls_at: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now: list[float] = [0.0]
-    monkeypatch.setattr("sweeps.running.failures.time.monotonic", lambda: now[0])
-    watched, found = Silence(60.0), []
+    clock: list[float] = [0.0]
+    monkeypatch.setattr("sweeps.running.failures.time.monotonic", lambda: clock[0])
+    silence = Silence(60.0)
+    stalls = []
     for sign, at in zip(signs, looks, strict=True):
-        now[0] = at
-        found.append(watched.stalled(sign))
-    assert found == [at == stalls_at for at in looks]
+        clock[0] = at
+        stalls.append(silence.stalled(sign))
+    assert stalls == [at == stalls_at for at in looks]
 
 
 def test_the_time_left_is_known_once_a_trial_has_finished(sweep: Sweep) -> None:
-    def left() -> float | None:
+    def seconds_left() -> float | None:
         return Progress(sweep.plan, Console(file=io.StringIO())).seconds_left()
 
     write_study(recorded(sweep.plan, ["allelse", "sweep"]))
     first = sweep.begin(BEGUN, DONE)
     first.step()
-    assert left() is None
+    assert seconds_left() is None
     first.run()
-    known = left()
-    assert known is not None
-    assert known >= 3.0, "it took a second, and three others are to come"
+    seconds = seconds_left()
+    assert seconds is not None
+    assert seconds >= 3.0, "it took a second, and three others are to come"

@@ -37,9 +37,9 @@ def test_a_sweep_starts_the_dashboard_tells_where_it_is_and_ends_it(tmp_path: Pa
         "sweep", *WORDS, cwd=folder, trial=folder / "runs" / "s" / "base-s1", env=environment
     )
     with printed(running.process) as output:
-        found = re.fullmatch(r"Ray's dashboard: (http://127\.0\.0\.1:\d+)\n", output.readline())
-    assert found
-    with urlopen(found[1], timeout=60) as page:
+        match = re.fullmatch(r"Ray's dashboard: (http://127\.0\.0\.1:\d+)\n", output.readline())
+    assert match
+    with urlopen(match[1], timeout=60) as page:
         assert "Ray Dashboard" in page.read().decode()
     running.process.send_signal(signal.SIGINT)
     assert running.finish()[0] == 130
@@ -54,8 +54,8 @@ def test_a_job_that_was_stopped_is_finished_by_the_same_command_and_leaves_the_c
     study = shared / "runs" / "s"
     code = write_paced_task(shared / "code", f"\nHERE = Path({str(shared)!r})\n")
     train_to(5, shared)
-    with closing(Machines(NOTICED_WHEN_BUSY)) as made:
-        head = made.add("head")
+    with closing(Machines(NOTICED_WHEN_BUSY)) as cluster:
+        head = cluster.add("head")
         head.run("ray", "start", "--head", "--port=6379", "--num-cpus=1", "--disable-usage-stats")
         running = submitted(head, code, "first")
         wait_until(
@@ -65,23 +65,23 @@ def test_a_job_that_was_stopped_is_finished_by_the_same_command_and_leaves_the_c
         )
         assert not running.ended(), running.end().output
         wait_until(
-            lambda: listed(head, "tasks", "name=base-s1", "state=RUNNING") != [],
+            lambda: ray_list(head, "tasks", "name=base-s1", "state=RUNNING") != [],
             "the task in Ray's list",
             60,
         )
-        assert [each["repr_name"] for each in listed(head, "actors", "class_name=WorkerActor")] == [
-            "worker 0"
-        ]
+        assert [
+            actor["repr_name"] for actor in ray_list(head, "actors", "class_name=WorkerActor")
+        ] == ["worker 0"]
         head.run("ray", "job", "stop", "first")
         assert "Ray's dashboard: http://127.0.0.1:8265" in running.end().output
         assert reasons(study / "base-s1") in ([], ["interrupted"])
         train_to(STEPS, shared)
-        ended = submitted(head, code, "second").end()
-        assert ended.code == 0, ended.output
-        assert "base-s1: resumed at step " in ended.output
-        assert "1 of 1 finished" in ended.output
-        check_nothing_left(made, study)
-        assert listed(head, "actors", "state=ALIVE") == []
+        outcome = submitted(head, code, "second").end()
+        assert outcome.code == 0, outcome.output
+        assert "base-s1: resumed at step " in outcome.output
+        assert "1 of 1 finished" in outcome.output
+        check_nothing_left(cluster, study)
+        assert ray_list(head, "actors", "state=ALIVE") == []
     assert [line["step"] for line in lines(study / "base-s1" / "journal.jsonl")] == list(
         range(2, STEPS + 1, 2)
     )
@@ -96,9 +96,9 @@ def submitted(head: Machine, code: Path, name: str) -> Inside:
     return head.popen(["bash", "-ec", " ".join([line, *WORDS, *HERE])], cwd=code)
 
 
-def listed(head: Machine, kind: str, *filters: str) -> list[Any]:
+def ray_list(head: Machine, resource: str, *filters: str) -> list[Any]:
     """What Ray lists, in one line."""
-    words = [word for each in filters for word in ("--filter", each)]
-    *_, line = head.run("ray", "list", kind, *words, "--detail", "--format=json").splitlines()
-    found: list[Any] = [] if line == "No resource in the cluster" else json.loads(line)
-    return found
+    words = [word for condition in filters for word in ("--filter", condition)]
+    *_, line = head.run("ray", "list", resource, *words, "--detail", "--format=json").splitlines()
+    entries: list[Any] = [] if line == "No resource in the cluster" else json.loads(line)
+    return entries

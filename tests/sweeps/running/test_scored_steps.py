@@ -42,17 +42,17 @@ VERBS = ("plan", "sweep", "train")
 
 def edited(changes: dict[str, str]) -> str:
     text = SOURCE
-    for before, after in changes.items():
-        assert text.count(before) == 1, before
-        text = text.replace(before, after)
+    for old, new in changes.items():
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
     return text
 
 
 def run(folder: Path, *words: str) -> tuple[int, str]:
     """The exit code, and the output on one line."""
     environment = os.environ | {"COLUMNS": "300"}
-    done = allelse(*words, cwd=folder, env=environment)
-    return done.returncode, " ".join((done.stdout + done.stderr).split())
+    process = allelse(*words, cwd=folder, env=environment)
+    return process.returncode, " ".join((process.stdout + process.stderr).split())
 
 
 def must(folder: Path, *words: str) -> str:
@@ -64,8 +64,8 @@ def must(folder: Path, *words: str) -> str:
 def refused(folder: Path, verb: str, rows: str) -> str:
     """What the verb says that refuses to add these rows to base."""
     row = rows.rpartition(",")[2]
-    named = [f"row={row}"] if verb == "train" else [f"sweep.rows=[{rows}]"]
-    code, output = run(folder, verb, *STUDY, *named, "--add")
+    selection = [f"row={row}"] if verb == "train" else [f"sweep.rows=[{rows}]"]
+    code, output = run(folder, verb, *STUDY, *selection, "--add")
     assert code == 2, output
     assert not (folder / f"runs/s/{row}-s1").exists()
     return output
@@ -100,7 +100,8 @@ def test_weights_of_training_that_ended_early_are_scored(early: Path, tmp_path: 
     trained = (folder / "trained").read_text()
     lines = json.loads(must(folder, "evaluate", "task=scored", "s/base", "score.beam=2", "--json"))
     must(folder, "train", *STUDY, "row=greedy", "--add")
-    base, greedy = result(folder, "base-s1"), result(folder, "greedy-s1")
+    base = result(folder, "base-s1")
+    greedy = result(folder, "greedy-s1")
     weights = 4 * base["scores"]["dev"]["score"]
     assert (greedy["step"], greedy["scores"]["dev"]["score"]) == (base["step"], weights)
     assert [line["score"] for line in lines if line["set"] == "dev"] == [weights / 2]
@@ -127,12 +128,12 @@ def test_work_that_could_not_be_kept_from_training_is_refused_before_it_starts(
 
 def test_every_verb_refuses_steps_that_were_not_kept(whole: Path) -> None:
     for verb in VERBS:
-        said = refused(whole, verb, "base,mean")
+        message = refused(whole, verb, "base,mean")
         assert (
             "mean-s1 (conf/task/scored/row/mean.yaml) would be scored over the steps 3, "
-            "4 of base-s1" in said
+            "4 of base-s1" in message
         )
-        assert "which have no checkpoint must be steps with a checkpoint: 5" in said
+        assert "which have no checkpoint must be steps with a checkpoint: 5" in message
 
 
 def test_steps_that_an_interrupted_host_has_passed_are_refused(tmp_path: Path) -> None:
@@ -142,11 +143,12 @@ def test_steps_that_an_interrupted_host_has_passed_are_refused(tmp_path: Path) -
     run(tmp_path, "train", *STUDY, "row=base")
     (tmp_path / "dies").unlink()
     for verb in ("plan", "sweep"):
-        said = refused(tmp_path, verb, "base,mean")
+        message = refused(tmp_path, verb, "base,mean")
         assert (
-            "over the steps 3 of base-s1, which was trained past them without a checkpoint" in said
+            "over the steps 3 of base-s1, which was trained past them without a checkpoint"
+            in message
         )
-        assert "must be steps with a checkpoint (4), or after step 4" in said
+        assert "must be steps with a checkpoint (4), or after step 4" in message
     assert "greedy" in must(tmp_path, "plan", *STUDY, "sweep.rows=[base,greedy]", "--add")
 
 

@@ -38,19 +38,19 @@ def test_a_row_waits_for_its_host_and_then_takes_no_step(folder: Path) -> None:
 
 def test_a_host_without_its_last_state_is_refused(folder: Path) -> None:
     assert SAVES in SOURCE
-    without = SOURCE.replace(
+    source = SOURCE.replace(
         SAVES, "        if step == 3:\n            trial.checkpoint(step, total)\n"
     )
-    without = without.replace("trial.states(averaged(config))", "trial.states([3])")
+    source = source.replace("trial.states(averaged(config))", "trial.states([3])")
     (folder / "scored.py").write_text(
-        without.replace("steps=averaged(config)", "steps=[3]"), "utf-8"
+        source.replace("steps=averaged(config)", "steps=[3]"), "utf-8"
     )
     printed(folder, "train", *STUDY, "row=base")
-    said = refusal(folder, "train", *STUDY, "row=greedy", "--add")
-    assert "greedy-s1 (conf/task/scored/row/greedy.yaml)" in said
+    message = refusal(folder, "train", *STUDY, "row=greedy", "--add")
+    assert "greedy-s1 (conf/task/scored/row/greedy.yaml)" in message
     assert (
         "of base-s1, which has no checkpoint of its last step, "
-        "5 must be a step with a checkpoint: 3" in said
+        "5 must be a step with a checkpoint: 3" in message
     )
 
 
@@ -60,7 +60,7 @@ def test_work_that_trains_on_is_stopped(folder: Path) -> None:
         "train(trial, config.train.steps)", "train(trial, config.train.steps + 1)"
     )
     (folder / "scored.py").write_text(source, "utf-8")
-    done = typed(folder, "train", *STUDY, "row=greedy", "--add", "--changed-code")
-    assert done.exit_code == 1
-    said = " ".join(done.output.split())
-    assert "work continued to step 6, but this trial only scores the weights of base-s1" in said
+    outcome = typed(folder, "train", *STUDY, "row=greedy", "--add", "--changed-code")
+    assert outcome.exit_code == 1
+    output = " ".join(outcome.output.split())
+    assert "work continued to step 6, but this trial only scores the weights of base-s1" in output

@@ -42,8 +42,8 @@ def store(tmp_path_factory: pytest.TempPathFactory, database: Path) -> Path:
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory: pytest.TempPathFactory, store: Path, run: Run) -> Path:
     folder = Path(shutil.copytree(store, tmp_path_factory.mktemp("swept") / "here"))
-    done = run(folder, *SWEEP)
-    assert done[0] == 0, done[1]
+    outcome = run(folder, *SWEEP)
+    assert outcome[0] == 0, outcome[1]
     return folder
 
 
@@ -59,19 +59,24 @@ def run(joined_ray: JoinedRay) -> Run:
     def typed(folder: Path, *words: str) -> tuple[int, str]:
         joined = (*words, joined_ray.word) if words[0] == "sweep" else words
         environment = os.environ | joined_ray.environment | {"COLUMNS": "200"}
-        done = allelse(*joined, cwd=folder, env=environment)
-        return done.returncode, done.stdout + done.stderr
+        process = allelse(*joined, cwd=folder, env=environment)
+        return process.returncode, process.stdout + process.stderr
 
     return typed
 
 
 def scores(folder: Path) -> dict[str, object]:
     """What result.json holds of every trial, without what differs from training to training."""
-    found: dict[str, object] = {}
+    by_trial: dict[str, object] = {}
     for path in sorted((folder / "runs/s").glob("*/result.json")):
         result = json.loads(path.read_text())
-        found[path.parent.name] = result["key"], result["step"], result["flops"], result["scores"]
-    return found
+        by_trial[path.parent.name] = (
+            result["key"],
+            result["step"],
+            result["flops"],
+            result["scores"],
+        )
+    return by_trial
 
 
 def trained_steps(folder: Path) -> list[str]:
@@ -86,7 +91,8 @@ def test_two_trials_train_and_six_are_scored(swept: Path) -> None:
     study = read_study(swept / "runs/s")
     for trial in study.trials:
         folder = study.trial_folder(trial)
-        config, result = folder.config() or {}, folder.finished_result(trial.key) or {}
+        config = folder.config() or {}
+        result = folder.finished_result(trial.key) or {}
         assert (
             config.get("weights", "")
             == trial.weights
@@ -108,7 +114,7 @@ def test_two_trials_train_and_six_are_scored(swept: Path) -> None:
 
 def runs_of_trials(folder: Path, study: str) -> list[dict[str, str]]:
     """What MLflow has of each trial of the study: its state, and tags."""
-    wanted = """
+    query = """
         SELECT run_uuid, status, tags.key, tags.value
         FROM runs JOIN experiments USING (experiment_id) JOIN tags USING (run_uuid)
         WHERE experiments.name = ? AND runs.lifecycle_stage = 'active'
@@ -116,7 +122,7 @@ def runs_of_trials(folder: Path, study: str) -> list[dict[str, str]]:
     """
     runs: dict[str, dict[str, str]] = {}
     with closing(sqlite3.connect(folder / "runs/mlflow.db")) as opened:
-        for run_id, status, key, value in opened.execute(wanted, [study]):
+        for run_id, status, key, value in opened.execute(query, [study]):
             runs.setdefault(run_id, {"status": status})[key] = value
     trials = [tags for tags in runs.values() if tags.get("kind") == "trial"]
     return sorted(trials, key=lambda tags: tags["trial.key"])
@@ -155,11 +161,15 @@ def test_other_settings_score_again_without_a_step_of_training(
     swept: Path, tmp_path: Path, run: Run
 ) -> None:
     folder = Path(shutil.copytree(swept, tmp_path / "here"))
-    before, steps = scores(folder), trained_steps(folder)
+    scores_before = scores(folder)
+    steps = trained_steps(folder)
     code, output = run(folder, *SWEEP[:3], "score.beam=2")
     assert code == 0, output
-    now = scores(folder)
-    assert {name for name in now if now[name] != before[name]} == {"base-s1", "base-s2"}
+    scores_after = scores(folder)
+    assert {name for name in scores_after if scores_after[name] != scores_before[name]} == {
+        "base-s1",
+        "base-s2",
+    }
     assert trained_steps(folder) == steps
     code, output = run(folder, *SWEEP[:3], "sweep.rows=[mean]", "--add")
     assert code == 2
@@ -174,30 +184,30 @@ def test_a_row_has_the_scores_that_evaluate_gives_its_weights(
 ) -> None:
     folder = Path(shutil.copytree(swept, tmp_path / "here"))
     words = ("evaluate", "task=scored", "base", "score.beam=1,8", "sweep.name=s", "--json")
-    done = allelse(*words, cwd=folder)
-    assert done.returncode == 0, done.stderr
-    lines = json.loads(done.stdout)
-    found = {
+    process = allelse(*words, cwd=folder)
+    assert process.returncode == 0, process.stderr
+    lines = json.loads(process.stdout)
+    evaluated = {
         (line["trial"], line["set"], line["decode"]["score.beam"]): line["score"] for line in lines
     }
-    assert len(found) == len(lines) == 8
-    for (trial, set_name, beam), value in found.items():
+    assert len(evaluated) == len(lines) == 8
+    for (trial, set_name, beam), value in evaluated.items():
         row = trial.replace("s/base", f"beam_{beam}")
         result = json.loads((folder / "runs/s" / row / "result.json").read_text())
         assert result["scores"][set_name]["score"] == value, "to the last digit"
     assert scores(folder) == scores(swept), "the trials keep their own results"
     table = json.loads(allelse("table", "sweep.name=s", "--format", "json", cwd=folder).stdout)
-    shown = {
+    table_scores = {
         row["row"]: list(row["seed_values"]["score"].values())
         for row in table
         if row["row"] != "base"
     }
-    assert shown == {
-        f"beam_{beam}": [found[f"s/base-s{seed}", "dev", beam] for seed in (1, 2)]
-        for beam in (1, 8)
-    }
-    again = json.loads(allelse(*words, "--set", "test", cwd=folder).stdout)
-    assert [line["now"] for line in again] == [False] * 4
+    expected = {}
+    for beam in (1, 8):
+        expected[f"beam_{beam}"] = [evaluated[f"s/base-s{seed}", "dev", beam] for seed in (1, 2)]
+    assert table_scores == expected
+    test_lines = json.loads(allelse(*words, "--set", "test", cwd=folder).stdout)
+    assert [line["now"] for line in test_lines] == [False] * 4
     code, output = run(folder, *words, "--set", "tset")
     assert (code, "must be one of dev, test did you mean test?" in " ".join(output.split())) == (
         2,
@@ -248,12 +258,12 @@ def test_rows_score_weights_that_were_trained_for_another_study(
     sources = {trial["row"]: trial["taken_from"] for trial in planned if trial["seed"] == 1}
     assert sources == {"base": "s/base-s1", "beam_2": None}
     typed("sweep", *second)
-    before = typed("table", "sweep.name=second", "--format", "csv")
+    table_before = typed("table", "sweep.name=second", "--format", "csv")
     runs = runs_of_trials(folder, "second")
     assert len(runs) == 4
     typed("rm", "s", "--yes")
     shutil.rmtree(folder / "runs/.trash")
-    assert typed("table", "sweep.name=second", "--format", "csv") == before
+    assert typed("table", "sweep.name=second", "--format", "csv") == table_before
     assert runs_of_trials(folder, "second") == runs
     typed("sync", "sweep.name=second")
     assert runs_of_trials(folder, "second") == runs

@@ -3,7 +3,10 @@
 import subprocess
 import sys
 
-TUNE, TORCH, MLFLOW, PLAN = "ray.tune", "torch", "mlflow", "sweeps.planning.plan"
+TUNE = "ray.tune"
+TORCH = "torch"
+MLFLOW = "mlflow"
+PLAN = "sweeps.planning.plan"
 UNNEEDED = {
     "sweeps.running.group": {TUNE, TORCH, MLFLOW, PLAN},
     "sweeps.running.trial_process": {TORCH, MLFLOW, PLAN},
@@ -17,10 +20,10 @@ def test_a_process_of_a_sweep_imports_what_it_needs() -> None:
     script = "import sys\n" + "".join(
         f"import {module}; print(*sys.modules)\n" for module in UNNEEDED
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     for (module, unneeded), imported in zip(
-        UNNEEDED.items(), done.stdout.splitlines(), strict=True
+        UNNEEDED.items(), process.stdout.splitlines(), strict=True
     ):
         assert not unneeded & set(imported.split()), module

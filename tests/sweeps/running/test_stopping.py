@@ -56,37 +56,33 @@ def test_the_signals_of_slurm_stop_with_a_checkpoint_and_exit_codes_of_their_own
 ) -> None:
     """Slurm signals all processes of a step."""
     write_paced_task(workplace)
-    trial, words = (
-        workplace / "runs" / "s" / "base-s1",
-        ["task=small", "sweep.name=s", "train.steps=20"],
-    )
+    trial = workplace / "runs" / "s" / "base-s1"
+    words = ["task=small", "sweep.name=s", "train.steps=20"]
     train_to(6, workplace)
     running = Running.start("train", *words, cwd=workplace, trial=trial)
     running.wait_for_step(4)
     os.killpg(running.process.pid, getattr(signal, name))
-    ended, output = running.finish()
-    assert ended == code, output
+    exit_code, output = running.finish()
+    assert exit_code == code, output
     assert re.search(r"base-s1 resumes from step [567]\n", output), output
     assert reasons(trial) == ["interrupted"]
     (workplace / "leave").unlink()
-    done = typed(workplace, "train", *words)
-    assert re.search(r"base-s1: resumed at step [567]\n", done.output), done.output
+    outcome = typed(workplace, "train", *words)
+    assert re.search(r"base-s1: resumed at step [567]\n", outcome.output), outcome.output
 
 
 @pytest.mark.ray
 @pytest.mark.slow
 def test_a_sweep_with_all_its_processes_stops_by_the_signal_of_slurm(workplace: Path) -> None:
     write_paced_task(workplace)
-    trial, words = (
-        workplace / "runs" / "s" / "base-s1",
-        ["task=small", "sweep.name=s", "train.steps=20"],
-    )
+    trial = workplace / "runs" / "s" / "base-s1"
+    words = ["task=small", "sweep.name=s", "train.steps=20"]
     train_to(6, workplace)
     running = Running.start("sweep", *words, "sweep.rows=[base]", cwd=workplace, trial=trial)
     running.wait_for_step(4)
     os.killpg(running.process.pid, signal.SIGUSR1)
-    ended, output = running.finish()
-    assert ended == 138, output
+    exit_code, output = running.finish()
+    assert exit_code == 138, output
     assert re.search(r"base-s1 resumes from step [567]\n", output), output
     assert reasons(trial) == ["interrupted"]
 
@@ -98,10 +94,11 @@ HANDLES_SIGNALS = "    import signal; signal.signal(signal.SIGUSR1, signal.SIG_I
 @pytest.mark.slow
 def test_a_work_that_handles_signals_learns_that_a_sweep_cannot(workplace: Path) -> None:
     write_task(workplace, {"    total = trial.saved": f"{HANDLES_SIGNALS}    total = trial.saved"})
-    done = allelse("sweep", "task=small", "sweep.name=s", "sweep.rows=[base]", cwd=workplace)
-    assert done.returncode == 1
+    process = allelse("sweep", "task=small", "sweep.name=s", "sweep.rows=[base]", cwd=workplace)
+    assert process.returncode == 1
     assert (
-        "a sweep calls work outside of the main thread; use trial.stopping() instead" in done.stdout
+        "a sweep calls work outside of the main thread; use trial.stopping() instead"
+        in process.stdout
     )
     trained = typed(workplace, "train", "task=small", "sweep.name=t")
     assert trained.exit_code == 0, trained.output
@@ -113,10 +110,8 @@ def test_a_trial_that_is_told_to_stop_from_elsewhere_saves_and_the_next_command_
 ) -> None:
     """By `allelse stop`, of all that runs and of this trial alone."""
     write_paced_task(workplace)
-    trial, words = (
-        workplace / "runs" / "s" / "base-s1",
-        ["task=small", "sweep.name=s", "train.steps=20"],
-    )
+    trial = workplace / "runs" / "s" / "base-s1"
+    words = ["task=small", "sweep.name=s", "train.steps=20"]
     for step, stop in ((6, ["stop"]), (12, ["stop", "base-s1"])):
         train_to(step, workplace)
         running = Running.start("train", *words, cwd=workplace, trial=trial)
@@ -127,8 +122,8 @@ def test_a_trial_that_is_told_to_stop_from_elsewhere_saves_and_the_next_command_
         assert f"base-s1 resumes from step {step + 1}" in output
     assert "base-s1: resumed at step 7" in output
     train_to(20, workplace)
-    done = typed(workplace, "train", *words)
-    assert done.exit_code == 0, done.output
+    outcome = typed(workplace, "train", *words)
+    assert outcome.exit_code == 0, outcome.output
     assert reasons(trial) == ["interrupted", "interrupted", "finished"]
     assert [line["step"] for line in lines(trial / "journal.jsonl")] == [*range(2, 21, 2)]
 
@@ -220,18 +215,18 @@ def removing(tmp_path: Path) -> Path:
 @pytest.mark.slow
 @pytest.mark.faults
 def test_a_removed_folder_ends_its_trial_alone(removing: Path) -> None:
-    done = allelse("sweep", *WORDS, "sweep.rows=[base,square]", cwd=removing)
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert REMOVED in done.stdout
-    assert "square-s1: finished" in done.stdout
+    process = allelse("sweep", *WORDS, "sweep.rows=[base,square]", cwd=removing)
+    assert process.returncode == 1, process.stdout + process.stderr
+    assert REMOVED in process.stdout
+    assert "square-s1: finished" in process.stdout
     assert lines(removing / "runs" / "s" / "square-s1" / "journal.jsonl")[-1]["step"] == 20
 
 
 def test_a_lone_trial_whose_folder_is_removed_ends_and_is_trained_again(removing: Path) -> None:
-    done = typed(removing, "train", *WORDS)
-    assert done.exit_code == 1, done.output
-    assert REMOVED in done.output
-    assert isinstance(done.exception, SystemExit), done.exception
+    outcome = typed(removing, "train", *WORDS)
+    assert outcome.exit_code == 1, outcome.output
+    assert REMOVED in outcome.output
+    assert isinstance(outcome.exception, SystemExit), outcome.exception
     (removing / "calm").touch()
-    again = typed(removing, "train", *WORDS)
-    assert again.exit_code == 0, again.output
+    second = typed(removing, "train", *WORDS)
+    assert second.exit_code == 0, second.output

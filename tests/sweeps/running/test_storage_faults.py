@@ -19,7 +19,8 @@ STEPS = 30
 HELD = 8
 """The step at which a trial waits for the fault."""
 WORDS = ["task=small", "sweep.name=s", f"train.steps={STEPS}"]
-FULL, READ_ONLY = "No space left on device", "Read-only file system"
+FULL = "No space left on device"
+READ_ONLY = "Read-only file system"
 FIX = {FULL: "free space there", READ_ONLY: "make it writable"}
 AGAIN = "then run again: allelse sweep task=small"
 BEHIND = "MLflow is not up to date; run `allelse sync sweep.name=s`"
@@ -60,8 +61,8 @@ class Study:
         return self.apart / "s" / "base-s1" if self.apart else self.trial / "checkpoints"
 
     def words(self, verb: str) -> list[str]:
-        place = [f"paths.checkpoints={self.apart}"] if self.apart else []
-        return [verb, *WORDS, "row=base" if verb == "train" else "sweep.rows=[base]", *place]
+        options = [f"paths.checkpoints={self.apart}"] if self.apart else []
+        return [verb, *WORDS, "row=base" if verb == "train" else "sweep.rows=[base]", *options]
 
     def start(self, verb: str, *words: str) -> Running:
         return Running.start(*self.words(verb), *words, cwd=self.cwd, trial=self.trial)
@@ -95,15 +96,15 @@ class Study:
 
     def finish(self, verb: str) -> None:
         """Type the same command again."""
-        again = allelse(*self.words(verb), cwd=self.cwd)
-        assert again.returncode == 0, again.stdout + again.stderr
+        process = allelse(*self.words(verb), cwd=self.cwd)
+        assert process.returncode == 0, process.stdout + process.stderr
 
     def impatient(self) -> None:
         write_paced_task(self.cwd, IMPATIENT)
 
-    def check_whole(self, alone: Path) -> None:
+    def check_whole(self, undisturbed: Path) -> None:
         """With one run in MLflow."""
-        check_as_undisturbed(self.cwd, WORDS, STEPS, alone, self.checkpoints)
+        check_as_undisturbed(self.cwd, WORDS, STEPS, undisturbed, self.checkpoints)
         assert mlflow_runs(self.cwd / "runs") == [("base s1", "FINISHED")]
 
 
@@ -129,7 +130,8 @@ def apart(tmp_path: Path, furnish: Furnish) -> Iterator[Study]:
 @pytest.fixture
 def trial(tmp_path: Path, furnish: Furnish) -> Iterator[Study]:
     """Only the trial's folder is the disk, without its checkpoints."""
-    cwd, checkpoints = write_paced_task(furnish(tmp_path / "study")), tmp_path / "checkpoints"
+    cwd = write_paced_task(furnish(tmp_path / "study"))
+    checkpoints = tmp_path / "checkpoints"
     checkpoints.mkdir()
     with in_memory(cwd / "runs" / "s" / "base-s1") as disk:
         yield Study(cwd, disk, checkpoints)
@@ -229,12 +231,12 @@ def test_checkpoints_that_cannot_be_written_fail_the_trial_and_the_same_command_
     )
     assert re.search(failed, output), output
     assert mlflow_runs(apart.cwd / "runs") == [("base s1", "FAILED")]
-    safe = max(line.get("checkpoint", 0) for line in lines(apart.trial / "journal.jsonl"))
-    assert safe >= HELD - 2
+    saved_step = max(line.get("checkpoint", 0) for line in lines(apart.trial / "journal.jsonl"))
+    assert saved_step >= HELD - 2
     apart.finish("train")
     assert (
         min(line["step"] for line in lines(apart.trial / "journal.jsonl") if line["attempt"] == 2)
-        > safe
+        > saved_step
     )
     apart.check_whole(tmp_path / "alone")
 
@@ -261,7 +263,10 @@ def test_a_disk_that_is_too_small_for_each_file_in_turn(
     """
     study: Study = request.getfixturevalue(place)
     study.impatient()
-    size, found, behind, code = 2, set[str](), False, 1
+    size = 2
+    failed_files = set[str]()
+    is_behind = False
+    code = 1
     (study.disk.folder / "ballast").write_bytes(bytes(5000))  # two pages; two files with the folder
     study.disk.resize(f"{limit}={size}")
     while code:
@@ -271,9 +276,9 @@ def test_a_disk_that_is_too_small_for_each_file_in_turn(
             for line in output:
                 print(line, end="")
                 assert "Traceback" not in line, line
-                behind = BEHIND in line or behind
+                is_behind = BEHIND in line or is_behind
                 if FULL in line and not line.startswith("sync"):
-                    found.add(
+                    failed_files.add(
                         Path(line.partition(f": {FULL}")[0].rpartition(" ")[2]).name.removesuffix(
                             ".part"
                         )
@@ -282,10 +287,10 @@ def test_a_disk_that_is_too_small_for_each_file_in_turn(
                     study.disk.resize(f"{limit}={size}")
         code = running.process.wait()
     study.disk.resize(f"{limit}=1000")
-    if behind:  # the ledger of what MLflow has comes last
+    if is_behind:  # the ledger of what MLflow has comes last
         assert allelse("sync", "sweep.name=s", cwd=study.cwd).returncode == 0
     study.check_whole(tmp_path / "alone")
-    assert found >= kinds, found
+    assert failed_files >= kinds, failed_files
 
 
 @pytest.mark.ray
@@ -303,8 +308,11 @@ def test_storage_that_hangs_for_too_long_ends_the_attempt_and_the_next_one_finis
         code, output = running.finish()
         assert code == 0, notice + output
         assert "no worker gave a sign of life for 0.2 min (sweep.stall_minutes)" in notice
-        *lost, end = reasons(study.trial)
-        assert (end, {reason.partition(":")[0] for reason in lost}) == ("finished", {"worker lost"})
+        *losses, end = reasons(study.trial)
+        assert (end, {reason.partition(":")[0] for reason in losses}) == (
+            "finished",
+            {"worker lost"},
+        )
         study.check_whole(tmp_path / "alone")
 
 
@@ -321,7 +329,7 @@ def test_a_full_disk_of_mlflow_stops_no_training_and_sync_carries_the_rest(
         assert code == 0, output
         assert BEHIND in output
         assert "Traceback" not in output
-        carried = allelse("sync", "sweep.name=s", cwd=cwd)
-        assert carried.returncode == 0, carried.stdout + carried.stderr
+        process = allelse("sync", "sweep.name=s", cwd=cwd)
+        assert process.returncode == 0, process.stdout + process.stderr
         shutil.copy(disk.folder / "mlflow.db", cwd / "runs")
         study.check_whole(tmp_path / "alone")

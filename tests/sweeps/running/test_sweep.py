@@ -28,7 +28,8 @@ class Study:
     """The folder where every command runs, and the output of the first one."""
 
     def __init__(self, cwd: Path, first: subprocess.CompletedProcess[str]) -> None:
-        self.cwd, self.first = cwd, first
+        self.cwd = cwd
+        self.first = first
         self.folder = cwd / "runs" / "synthetic-tiny"
 
     def result(self, trial: str, name: str = "synthetic-tiny") -> dict[str, Any]:
@@ -45,11 +46,11 @@ def study(furnish: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFact
         (cwd / f"{name}.py").write_text(
             'raise ImportError("a file of the user, which hides none of our packages")'
         )
-    blocked = cwd / "runs" / "synthetic-tiny" / "d_dropout_0-s1" / "checkpoints"
-    blocked.parent.mkdir(parents=True)
-    blocked.write_text("a file where a folder must be")
+    blocker = cwd / "runs" / "synthetic-tiny" / "d_dropout_0-s1" / "checkpoints"
+    blocker.parent.mkdir(parents=True)
+    blocker.write_text("a file where a folder must be")
     first = allelse("sweep", *SHORT, DEFAULT, THREE_ROWS, cwd=cwd)
-    blocked.unlink()
+    blocker.unlink()
     return Study(cwd, first)
 
 
@@ -63,11 +64,11 @@ def test_a_failed_row_is_shown_with_its_cause_and_does_not_stop_the_others(study
 
 
 def test_a_repeated_sweep_runs_nothing_and_mlflow_has_one_run_per_trial(study: Study) -> None:
-    before = lines(study.folder / "base-s1" / "attempts.jsonl")
-    again = typed(study.cwd, "sweep", *SHORT, DEFAULT, TWO_ROWS)
-    assert again.exit_code == 0, again.output
-    assert "2 of 2 finished" in again.stdout
-    assert lines(study.folder / "base-s1" / "attempts.jsonl") == before
+    attempts_before = lines(study.folder / "base-s1" / "attempts.jsonl")
+    outcome = typed(study.cwd, "sweep", *SHORT, DEFAULT, TWO_ROWS)
+    assert outcome.exit_code == 0, outcome.output
+    assert "2 of 2 finished" in outcome.stdout
+    assert lines(study.folder / "base-s1" / "attempts.jsonl") == attempts_before
     assert sorted(status for _, status in mlflow_runs(study.cwd / "runs")) == [
         "FAILED",
         "FINISHED",
@@ -78,10 +79,10 @@ def test_a_repeated_sweep_runs_nothing_and_mlflow_has_one_run_per_trial(study: S
 def test_a_sweep_writes_the_report_that_the_verb_writes(study: Study) -> None:
     page = study.folder / "report.html"
     assert not page.exists()
-    again = typed(study.cwd, "sweep", *SHORT, DEFAULT, TWO_ROWS, "--report")
-    assert again.exit_code == 0, again.output
-    assert "report.html; open it in a browser" in again.stdout
-    assert again.stdout.splitlines()[-1].startswith("Next: allelse ui")
+    outcome = typed(study.cwd, "sweep", *SHORT, DEFAULT, TWO_ROWS, "--report")
+    assert outcome.exit_code == 0, outcome.output
+    assert "report.html; open it in a browser" in outcome.stdout
+    assert outcome.stdout.splitlines()[-1].startswith("Next: allelse ui")
     from_sweep = page.read_text("utf-8")
     assert typed(study.cwd, "report", DEFAULT).exit_code == 0
     assert page.read_text("utf-8") == from_sweep
@@ -90,28 +91,26 @@ def test_a_sweep_writes_the_report_that_the_verb_writes(study: Study) -> None:
 def test_the_next_sweep_trains_the_failed_row_scores_the_others_again_and_leaves_an_unreadable_one_alone(
     study: Study,
 ) -> None:
-    before, journal = (
-        study.result("base-s1"),
-        (study.folder / "base-s1" / "journal.jsonl").read_text(),
-    )
+    result_before = study.result("base-s1")
+    journal = (study.folder / "base-s1" / "journal.jsonl").read_text()
     unreadable = study.folder / "e_learned_positions-s1" / "result.json"
-    kept = unreadable.rename(unreadable.with_suffix(".kept"))
+    moved = unreadable.rename(unreadable.with_suffix(".kept"))
     unreadable.symlink_to(unreadable.name)  # a link to itself cannot be read
-    again = allelse("sweep", "decode.beam=1", cwd=study.cwd)
+    process = allelse("sweep", "decode.beam=1", cwd=study.cwd)
     assert unreadable.is_symlink()
-    kept.replace(unreadable)
-    assert again.returncode == 1, again.stdout + again.stderr
-    assert "e_learned_positions-s1: result.json cannot be read" in again.stdout
-    assert "2 of 3 finished" in again.stdout
+    moved.replace(unreadable)
+    assert process.returncode == 1, process.stdout + process.stderr
+    assert "e_learned_positions-s1: result.json cannot be read" in process.stdout
+    assert "2 of 3 finished" in process.stdout
     assert len(lines(unreadable.with_name("attempts.jsonl"))) == 2
     assert dict(mlflow_runs(study.cwd / "runs"))["D P_drop 0.0 s1"] == "FINISHED"
     for row in ("base", "d_dropout_0"):
         assert study.result(f"{row}-s1")["scores"]["dev"]["decode"]["beam"] == 1
-    after = study.result("base-s1")
-    assert (after["key"], after["seconds"], after["step"]) == (
-        before["key"],
-        before["seconds"],
-        before["step"],
+    result_after = study.result("base-s1")
+    assert (result_after["key"], result_after["seconds"], result_after["step"]) == (
+        result_before["key"],
+        result_before["seconds"],
+        result_before["step"],
     )
     assert (study.folder / "base-s1" / "journal.jsonl").read_text() == journal
 
@@ -128,29 +127,29 @@ def test_the_ui_prints_its_address_answers_there_alone_and_ends_quietly(
             text=True,
             start_new_session=True,
         )
-    before = sorted(study.cwd.iterdir())
+    files_before = sorted(study.cwd.iterdir())
     try:
         assert server.stdout
-        found = re.search(r"http://127\.0\.0\.1:\d+", server.stdout.readline())
-        assert found
-        wait_until(lambda: answers(found[0]), "MLflow's page", timeout=240)
-        assert _listening(server.pid) == {found[0].removeprefix("http://")}
+        match = re.search(r"http://127\.0\.0\.1:\d+", server.stdout.readline())
+        assert match
+        wait_until(lambda: answers(match[0]), "MLflow's page", timeout=240)
+        assert _listening(server.pid) == {match[0].removeprefix("http://")}
     finally:
         os.killpg(server.pid, signal.SIGINT)
         assert server.wait(timeout=60) == 0
     assert "Traceback" not in (tmp_path / "ui.log").read_text()
-    assert not answers(found[0])
-    assert sorted(study.cwd.iterdir()) == before, "MLflow left files in the current folder"
+    assert not answers(match[0])
+    assert sorted(study.cwd.iterdir()) == files_before, "MLflow left files in the current folder"
 
 
 def _listening(process: int) -> set[str]:
     """The addresses where the process and its children listen."""
     family = psutil.Process(process).children(recursive=True)
-    connections = [each for one in family for each in one.net_connections("inet")]
+    connections = [connection for member in family for connection in member.net_connections("inet")]
     return {
-        f"{each.laddr.ip}:{each.laddr.port}"
-        for each in connections
-        if each.status == psutil.CONN_LISTEN
+        f"{connection.laddr.ip}:{connection.laddr.port}"
+        for connection in connections
+        if connection.status == psutil.CONN_LISTEN
     }
 
 

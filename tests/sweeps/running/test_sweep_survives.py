@@ -27,11 +27,11 @@ STEPS = 60
 TRIAL = ["task=small", "sweep.name=s", f"train.steps={STEPS}"]
 
 
-def start_to(step: int, folder: Path, *more: str, verb: str = "sweep") -> Running:
+def start_to(step: int, folder: Path, *options: str, verb: str = "sweep") -> Running:
     """A trial that waits after this step, which is in the journal, with the checkpoint before
     it."""
     train_to(step, folder)
-    words = [verb, *TRIAL, *(["sweep.rows=[base]"] if verb == "sweep" else []), *more]
+    words = [verb, *TRIAL, *(["sweep.rows=[base]"] if verb == "sweep" else []), *options]
     running = Running.start(*words, cwd=folder, trial=folder / "runs" / "s" / "base-s1")
     running.wait_for_step(step - 2)
     wait_until(lambda: last_report(running.trial) == step or running.ended(), f"step {step}")
@@ -53,10 +53,8 @@ def check_whole(trial: Path, *ends: str) -> None:
     """The attempts ended so, and every step is there, once, in MLflow, too."""
     steps = [line["step"] for line in lines(trial / "journal.jsonl")]
     assert steps == list(range(2, STEPS + 1, 2))
-    found = reasons(trial)
-    assert [each.startswith(end) for each, end in zip(found, ends, strict=True)] == [True] * len(
-        ends
-    ), found
+    causes = reasons(trial)
+    assert all(cause.startswith(end) for cause, end in zip(causes, ends, strict=True)), causes
     assert {path.name for path in trial.glob("checkpoints/*/a*/*")} == {
         f"step-{STEPS - 2}",
         f"step-{STEPS}",
@@ -78,7 +76,8 @@ def test_two_workers_that_are_killed_in_turn_and_stopped_end_with_the_bits_of_un
     train_to(16, folder)
     running = Running.start(*words, cwd=folder, trial=trial)
     running.wait_for_step(7)
-    (syncer,), worker = running.processes("tracking.mlflow.sync"), running.workers(2)[1]
+    (syncer,) = running.processes("tracking.mlflow.sync")
+    worker = running.workers(2)[1]
     for process in (syncer, worker):
         process.kill()
     wait_until(lambda: len(reasons(trial)) == 1 or running.ended(), "the loss")
@@ -93,27 +92,25 @@ def test_two_workers_that_are_killed_in_turn_and_stopped_end_with_the_bits_of_un
     code, output = running.finish()
     assert code == 130, output
     assert "ended with SIGKILL; it starts again in 1 s" in output
-    for told in (reasons(trial)[0], output):
-        assert re.search(rf"worker \d \(pid {worker.pid} on \S+\) was killed \(SIGKILL", told)
-    stopped = lines(trial / "journal.jsonl")[-1]
-    assert stopped["step"] == stopped["checkpoint"] >= 44
+    for text in (reasons(trial)[0], output):
+        assert re.search(rf"worker \d \(pid {worker.pid} on \S+\) was killed \(SIGKILL", text)
+    last_line = lines(trial / "journal.jsonl")[-1]
+    assert last_line["step"] == last_line["checkpoint"] >= 44
     (folder / "leave").unlink()
-    done = allelse(*words, cwd=folder)
-    assert f"resumed at step {stopped['step']}" in done.stdout, done.stdout + done.stderr
+    resumed = allelse(*words, cwd=folder)
+    assert f"resumed at step {last_line['step']}" in resumed.stdout, resumed.stdout + resumed.stderr
     ends = ("worker lost: worker ", "worker lost: the trial's process", "interrupted", "finished")
-    assert [each.startswith(end) for each, end in zip(reasons(trial), ends, strict=True)] == [
-        True
-    ] * 4
+    assert all(cause.startswith(end) for cause, end in zip(reasons(trial), ends, strict=True))
     undisturbed = [line["step"] for line in lines(twin / "journal.jsonl")]
     assert [line["step"] for line in lines(trial / "journal.jsonl")] == sorted(
-        {*undisturbed, stopped["step"]}
+        {*undisturbed, last_line["step"]}
     )
     assert first_step(trial, 1) == 7 < first_step(trial, 2) < first_step(trial, 3)
     assert not differing(state_after(trial, 60), state_after(twin, 60))
     assert lines(trial / "result.json")[0]["scores"] == lines(twin / "result.json")[0]["scores"]
     assert [status for _, status in mlflow_runs(folder / "runs")] == ["FINISHED"] * 2
-    (own,) = trial.glob("checkpoints/*/files/runs")
-    assert own.read_text() == "one" * 4, "the trial's own files outlive its attempts"
+    (trial_file,) = trial.glob("checkpoints/*/files/runs")
+    assert trial_file.read_text() == "one" * 4, "the trial's own files outlive its attempts"
     wait_for_end(folder)
     check_no_locks(trial.parent)
 
@@ -143,9 +140,9 @@ def test_a_trial_whose_mlflow_server_is_killed_is_as_undisturbed_and_its_run_is_
         server.kill()
         running.kill()
         train_to(STEPS, workplace)
-        done = typed(workplace, "train", *TRIAL, store)
-        assert done.exit_code == 0, done.output
-        assert "base-s1: resumed at step " in done.output
+        outcome = typed(workplace, "train", *TRIAL, store)
+        assert outcome.exit_code == 0, outcome.output
+        assert "base-s1: resumed at step " in outcome.output
         check_as_undisturbed(workplace, TRIAL, STEPS, tmp_path / "alone")
         server.start()
         assert typed(workplace, "sync", "sweep.name=s", store).exit_code == 0
@@ -159,7 +156,9 @@ class Life:
     stopped: tuple[int, str]  # exit code and output of the first command, which SIGTERM ended
     ahead: int  # the newest checkpoint on disk when the first sweep was killed, which took no reports for a while
     refused: str  # what another process was told during the second sweep
-    left: tuple[int, str]  # exit code and output of the second sweep, which two signals ended
+    interrupted: tuple[
+        int, str
+    ]  # exit code and output of the second sweep, which two signals ended
     stuck: psutil.Process  # its worker, which could not stop
 
 
@@ -182,11 +181,11 @@ def life(furnish: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFacto
     (stuck,) = running.workers()
     stuck.suspend()  # it cannot finish its step
     refused = refusal(folder, "train", *TRIAL)
-    left = interrupt_twice(running)
+    interrupted = interrupt_twice(running)
     train_to(STEPS, folder)
-    done = typed(folder, "train", *TRIAL)
-    assert done.exit_code == 0, done.output
-    return Life(running.trial, stopped, 30, refused, left, stuck)
+    outcome = typed(folder, "train", *TRIAL)
+    assert outcome.exit_code == 0, outcome.output
+    return Life(running.trial, stopped, 30, refused, interrupted, stuck)
 
 
 def terminate(running: Running) -> tuple[int, str]:
@@ -198,16 +197,16 @@ def terminate(running: Running) -> tuple[int, str]:
 
 def interrupt_twice(running: Running) -> tuple[int, str]:
     os.kill(running.process.pid, signal.SIGINT)
-    said = ""
+    text = ""
     with printed(running.process) as output:
-        while "Press Ctrl-C again to quit at once" not in said:
+        while "Press Ctrl-C again to quit at once" not in text:
             line = output.readline()
-            assert line, said
-            said += line
+            assert line, text
+            text += line
     time.sleep(1)  # sooner, it would be the echo of the first
     os.kill(running.process.pid, signal.SIGINT)
-    code, rest = running.finish()
-    return code, said + rest
+    code, tail = running.finish()
+    return code, text + tail
 
 
 def test_the_trial_finished_and_nothing_is_missing_or_there_twice(life: Life) -> None:
@@ -228,7 +227,7 @@ def test_a_stopped_command_prints_the_step_that_it_resumes_from_and_does(life: L
 def test_a_sweep_that_took_no_reports_for_a_while_and_was_killed_resumes_without_a_gap(
     life: Life,
 ) -> None:
-    assert f"base-s1: resumed at step {life.ahead}" in life.left[1]
+    assert f"base-s1: resumed at step {life.ahead}" in life.interrupted[1]
     assert first_step(life.trial, 3) == 22, "the checkpoint filled the journal in"
 
 
@@ -239,7 +238,7 @@ def test_while_a_sweep_runs_its_trial_is_refused_to_others(life: Life) -> None:
 
 
 def test_a_second_signal_quits_at_once_and_prints_the_lost_steps(life: Life) -> None:
-    code, output = life.left
+    code, output = life.interrupted
     assert code == 130, output
     assert re.search(
         r"base-s1 resumes from step \d+(; steps \d+ to \d+ are lost)?$", output, re.MULTILINE

@@ -19,23 +19,23 @@ HANGS = "__import__('time').sleep(10**6)"
 @pytest.mark.faults
 @pytest.mark.everyday
 def test_a_lone_worker_that_hangs_fails_with_its_stack_and_resumes(tmp_path: Path) -> None:
-    begins = "        total +="
-    planted = (
+    anchor = "        total +="
+    hang = (
         "        if step == 5 and not __import__('pathlib').Path('calm').exists():\n      "
         f"      {HANGS}\n"
     )
-    folder = write_task(tmp_path / "study", {begins: planted + begins})
-    done = allelse("train", *WORDS, "sweep.stall_minutes=0.1", cwd=folder)
+    folder = write_task(tmp_path / "study", {anchor: hang + anchor})
+    process = allelse("train", *WORDS, "sweep.stall_minutes=0.1", cwd=folder)
     trial = folder / "runs" / "s" / "base-s1"
-    assert done.returncode == 1, done.stdout + done.stderr
+    assert process.returncode == 1, process.stdout + process.stderr
     cause, *_ = (trial / "error.txt").read_text().splitlines()
     assert "no worker gave a sign of life for 0.1 min (sweep.stall_minutes)" in cause
-    assert cause in done.stdout
+    assert cause in process.stdout
     check_no_locks(trial.parent)
     assert re.search(r"small\.py.* in work", (trial / "log.txt").read_text())
     (folder / "calm").touch()
-    again = typed(folder, "train", *WORDS)
-    assert again.exit_code == 0, again.output
+    outcome = typed(folder, "train", *WORDS)
+    assert outcome.exit_code == 0, outcome.output
     check_as_undisturbed(folder, WORDS, 8, tmp_path / "alone")
 
 

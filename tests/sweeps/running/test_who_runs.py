@@ -39,18 +39,18 @@ def begin(folder: Path, process: Process) -> None:
 
 def record(folder: Path, ago: float, process: Process = ELSEWHERE, waiting: str = "") -> Runner:
     """Its last sign of life was that many seconds ago."""
-    now = time.time()
+    timestamp = time.time()
     trials = tuple(trial.name for trial in study_in(folder).trials[1:])
-    runner = Runner(process, "allelse sweep", trials, now - 3600, now - ago, waiting)
+    runner = Runner(process, "allelse sweep", trials, timestamp - 3600, timestamp - ago, waiting)
     announce(own_study(folder), runner)
     return runner
 
 
 def states(folder: Path) -> dict[str, tuple[str, str]]:
     """State and note by row."""
-    done = typed(folder, "status", "--json")
-    assert done.exit_code == 0, done.output
-    return {line["row"]: (line["state"], line["note"]) for line in json.loads(done.stdout)}
+    outcome = typed(folder, "status", "--json")
+    assert outcome.exit_code == 0, outcome.output
+    return {line["row"]: (line["state"], line["note"]) for line in json.loads(outcome.stdout)}
 
 
 def test_its_trials_run_or_wait_while_it_gives_signs_of_life(folder: Path) -> None:
@@ -67,9 +67,9 @@ def test_its_trials_do_not_run_once_it_is_silent_or_its_record_is_damaged_or_gon
 ) -> None:
     record(folder, ago=720)
     assert states(folder)["big"] == ("silent", "silent for 12 min 00 s on node7")
-    refused = refusal(folder, "stop", "sweep.name=synthetic-tiny")
-    assert re.search(r"which is not running; .* on node7 gave no heartbeat for 12 min", refused), (
-        refused
+    message = refusal(folder, "stop", "sweep.name=synthetic-tiny")
+    assert re.search(r"which is not running; .* on node7 gave no heartbeat for 12 min", message), (
+        message
     )
     assert typed(folder, "plan").stdout.splitlines()[-1].startswith("Next: allelse sweep")
     (path,) = (own_study(folder) / ".running").iterdir()
@@ -93,20 +93,20 @@ def test_who_holds_a_trial_is_named_also_while_it_is_silent(folder: Path, ago: f
 
 def test_a_process_that_was_asked_to_stop_begins_nothing_more(folder: Path) -> None:
     record(folder, ago=1)
-    done = typed(folder, "stop", "a_heads_1-s1")
+    outcome = typed(folder, "stop", "a_heads_1-s1")
     assert (
         "a_heads_1-s1 (pid 42 on node7) will stop after the current step, with a checkpoint;"
-        in done.stdout
+        in outcome.stdout
     )
     assert states(folder) == {
         "base": ("finished", ""),
         "big": ("running", "on node7"),
         "a_heads_1": ("missing", "asked to stop"),
     }
-    done = typed(folder, "stop")
+    outcome = typed(folder, "stop")
     assert (
         "The sweep (pid 42 on node7) will stop after the current step, with a checkpoint"
-        in done.stdout
+        in outcome.stdout
     )
     assert states(folder)["big"] == ("running", "on node7; asked to stop")
 

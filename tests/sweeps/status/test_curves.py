@@ -12,13 +12,13 @@ FALLING = {10: 8.0, 20: 4.0, 30: 2.0, 40: 1.5}
 
 
 def reported(
-    study: Study, trial: str, values: dict[int, float], metric: str = "dev/ppl", **more: float
+    study: Study, trial: str, values: dict[int, float], metric: str = "dev/ppl", **metrics: float
 ) -> None:
-    (found,) = [each for each in study.trials if each.name == trial]
-    folder = study.trial_folder(found)
+    (recorded_trial,) = [candidate for candidate in study.trials if candidate.name == trial]
+    folder = study.trial_folder(recorded_trial)
     attempt = begin(folder)
     for step, value in values.items():
-        assert folder.report(attempt, step, {"train/loss": 2 * value, metric: value, **more})
+        assert folder.report(attempt, step, {"train/loss": 2 * value, metric: value, **metrics})
 
 
 @pytest.fixture
@@ -43,10 +43,10 @@ def study(tmp_path: Path) -> Study:
     [(["--curves"], "three: dev PPL"), (["--metric", "train/loss"], "three: train/loss")],
 )
 def test_curves_of_a_metric_are_drawn(study: Study, option: list[str], drawn: str) -> None:
-    done = typed(study.folder.parents[1], "status", "sweep.name=three", *option)
-    assert done.exit_code == 0, done.output
-    assert done.stdout.startswith(f"{drawn} over training steps.")
-    assert done.stdout.splitlines()[-1].strip().startswith("Next: allelse table")
+    outcome = typed(study.folder.parents[1], "status", "sweep.name=three", *option)
+    assert outcome.exit_code == 0, outcome.output
+    assert outcome.stdout.startswith(f"{drawn} over training steps.")
+    assert outcome.stdout.splitlines()[-1].strip().startswith("Next: allelse table")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ from sweeps.planning.studies.named_study import study_to_read
 from sweeps.running.recorder import Recorder
 from tracking.study import Study, write_study
 
-OLDER, NEWER = "synthetic-tiny", "mine"
+OLDER = "synthetic-tiny"
+NEWER = "mine"
 ROWS = "sweep.rows=[base,d_smoothing_0,big]"
 READING = ("status", "table")
 
@@ -39,10 +40,10 @@ def asked_at(study: Study, ts: str) -> None:
     write_study(Study(**{**vars(study), "asked": ({"ts": ts, "command": "allelse sweep"},)}))
 
 
-def listed(folder: Path) -> list[dict[str, object]]:
-    done = typed(folder, "studies", "--json")
-    assert (done.exit_code, done.stderr) == (0, ""), done.output
-    lines: list[dict[str, object]] = json.loads(done.stdout)
+def studies(folder: Path) -> list[dict[str, object]]:
+    outcome = typed(folder, "studies", "--json")
+    assert (outcome.exit_code, outcome.stderr) == (0, ""), outcome.output
+    lines: list[dict[str, object]] = json.loads(outcome.stdout)
     return lines
 
 
@@ -50,7 +51,7 @@ def test_the_studies_are_listed_with_the_newest_first(own: Path) -> None:
     (own / "runs/broken").mkdir()
     (own / "runs/broken/study.json").write_text("{")
     (own / "runs/no study").mkdir()
-    newer, older, broken = listed(own)
+    newer, older, broken = studies(own)
     counts = {
         name: newer[name]
         for name in ("name", "rows", "seeds", "trials", "finished", "failed", "damage")
@@ -71,35 +72,41 @@ def test_the_studies_are_listed_with_the_newest_first(own: Path) -> None:
     assert (older["name"], older["finished"]) == (OLDER, 3)
     assert (broken["name"], broken["trials"]) == ("broken", None)
     assert "broken/study.json: not a study" in str(broken["damage"])
-    shown = " ".join(typed(own, "studies").stdout.split())
-    assert "mine 2 × 2 2 of 4 2031-01-01 00:00 PPL 4.50, BLEU 30.0" in shown
-    assert "broken damaged" in shown
-    assert shown.endswith("Next: allelse table")
+    output = " ".join(typed(own, "studies").stdout.split())
+    assert "mine 2 × 2 2 of 4 2031-01-01 00:00 PPL 4.50, BLEU 30.0" in output
+    assert "broken damaged" in output
+    assert output.endswith("Next: allelse table")
 
 
 def test_a_folder_without_studies_says_how_to_begin(tmp_path: Path) -> None:
-    done = typed(tmp_path, "studies", "paths.runs=elsewhere")
-    assert (done.exit_code, listed(tmp_path), list(tmp_path.iterdir())) == (0, [], [])
-    assert done.stdout.splitlines()[-1] == "Next: allelse sweep paths.runs=elsewhere"
+    outcome = typed(tmp_path, "studies", "paths.runs=elsewhere")
+    assert (outcome.exit_code, studies(tmp_path), list(tmp_path.iterdir())) == (0, [], [])
+    assert outcome.stdout.splitlines()[-1] == "Next: allelse sweep paths.runs=elsewhere"
 
 
 @pytest.mark.parametrize("verb", READING)
 def test_the_newest_study_is_read_and_named(folder: Path, verb: str) -> None:
-    done = typed(folder, verb)
-    assert (done.exit_code, NEWER in done.stdout, OLDER in done.stdout) == (0, True, False)
-    assert " ".join(done.stderr.split()).startswith(
+    outcome = typed(folder, verb)
+    assert (outcome.exit_code, NEWER in outcome.stdout, OLDER in outcome.stdout) == (0, True, False)
+    assert " ".join(outcome.stderr.split()).startswith(
         f"Study {NEWER}, the most recently active of 2;"
     )
     for words in ([f"sweep.name={OLDER}"], ["scale=tiny"], ["data=synthetic"]):
-        named = typed(folder, verb, *words)
-        assert (named.exit_code, OLDER in named.stdout, named.stderr) == (0, True, ""), named.output
+        named_study = typed(folder, verb, *words)
+        assert (named_study.exit_code, OLDER in named_study.stdout, named_study.stderr) == (
+            0,
+            True,
+            "",
+        ), named_study.output
 
 
 def test_the_only_study_needs_no_name_and_no_notice(tmp_path: Path) -> None:
     sweep(tmp_path, "sweep.name=only", "sweep.rows=[base]", "scale=half")
     for verb in READING:
-        done = typed(tmp_path, verb)
-        assert (done.exit_code, done.stderr, "only" in done.stdout) == (0, "", True), done.output
+        outcome = typed(tmp_path, verb)
+        assert (outcome.exit_code, outcome.stderr, "only" in outcome.stdout) == (0, "", True), (
+            outcome.output
+        )
     assert (
         study_to_read(["paths.runs=" + str(tmp_path / "runs")]).settings.study_folder
         == tmp_path / "runs/only"
@@ -108,10 +115,10 @@ def test_the_only_study_needs_no_name_and_no_notice(tmp_path: Path) -> None:
 
 def test_a_damaged_study_is_passed_over_unless_it_is_the_only_one(own: Path) -> None:
     (own / f"runs/{NEWER}/study.json").write_text("{")
-    done = typed(own, "table")
-    assert (done.exit_code, OLDER in done.stdout) == (0, True)
-    assert "Skipped: " in done.stderr
-    assert f"{NEWER}/study.json" in done.stderr
+    outcome = typed(own, "table")
+    assert (outcome.exit_code, OLDER in outcome.stdout) == (0, True)
+    assert "Skipped: " in outcome.stderr
+    assert f"{NEWER}/study.json" in outcome.stderr
     (own / f"runs/{OLDER}/study.json").write_text("[]")
     message = refusal(own, "table")
     assert f"{NEWER}/study.json: not a study" in message
@@ -134,8 +141,8 @@ def test_a_long_error_leaves_the_other_columns_their_room(tmp_path: Path) -> Non
     failed = Recorder(sweep(tmp_path, "sweep.rows=[base,big]", ends=1).trials[0])
     failed.begin()
     failed.fail("ValueError: the operands have other shapes, " + "and others still, " * 9, "")
-    done = typed(tmp_path, "status")
-    lines = [line.split() for line in done.stdout.splitlines()]
-    assert ["row", "seed", "state", "step", "dev", "PPL"] in lines, done.output
+    outcome = typed(tmp_path, "status")
+    lines = [line.split() for line in outcome.stdout.splitlines()]
+    assert ["row", "seed", "state", "step", "dev", "PPL"] in lines, outcome.output
     assert any(line[:4] == ["base", "1", "failed", "ValueError:"] for line in lines)
     assert any(line[:2] == ["base-s1:", "ValueError:"] for line in lines), "whole, below the table"

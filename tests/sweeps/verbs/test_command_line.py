@@ -39,11 +39,11 @@ def test_an_unknown_verb_gets_the_nearest_suggested(tmp_path: Path) -> None:
 def test_a_missing_study_is_refused_with_a_list_of_studies(
     folder: Path, verb: str, end: str
 ) -> None:
-    done = typed(folder, verb, "scale=half")
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert f'sweep.name is "synthetic-half", but {folder}/runs has no such study' in done.stderr
-    assert "studies there: synthetic-tiny" in done.stderr
-    assert end in done.stderr.splitlines()[-1]
+    outcome = typed(folder, verb, "scale=half")
+    assert (outcome.exit_code, outcome.stdout) == (2, "")
+    assert f'sweep.name is "synthetic-half", but {folder}/runs has no such study' in outcome.stderr
+    assert "studies there: synthetic-tiny" in outcome.stderr
+    assert end in outcome.stderr.splitlines()[-1]
 
 
 def test_without_any_study_the_refusal_names_the_command_that_makes_one(tmp_path: Path) -> None:
@@ -53,11 +53,11 @@ def test_without_any_study_the_refusal_names_the_command_that_makes_one(tmp_path
 
 
 def test_in_another_folder_the_refusal_names_the_runs_above(folder: Path) -> None:
-    below = folder / "notes"
-    below.mkdir()
-    said = refusal(below, "table")
-    assert f"paths.runs has no study: {below}/runs" in said
-    assert f"did you mean paths.runs={folder}/runs?" in said
+    subfolder = folder / "notes"
+    subfolder.mkdir()
+    message = refusal(subfolder, "table")
+    assert f"paths.runs has no study: {subfolder}/runs" in message
+    assert f"did you mean paths.runs={folder}/runs?" in message
 
 
 def test_the_status(folder: Path) -> None:
@@ -67,16 +67,20 @@ def test_the_status(folder: Path) -> None:
         ("a_heads_1", "failed", "OutOfMemoryError: too wide"),
         ("c_layers_2", "missing", ""),
     ]
-    shown = typed(folder, "status").stdout
-    assert "1 of 3 finished" in shown
-    assert shown.splitlines()[-1] == "Next: allelse sweep sweep.name=synthetic-tiny"
+    output = typed(folder, "status").stdout
+    assert "1 of 3 finished" in output
+    assert output.splitlines()[-1] == "Next: allelse sweep sweep.name=synthetic-tiny"
 
 
 def test_the_configuration_can_be_read_back(tmp_path: Path) -> None:
     words = ["row=big", "scale=paper", "decode.beam=5"]
-    shown = yaml.safe_load(typed(tmp_path, "config", *words).stdout)
-    assert shown == compose_row(words, tmp_path).rows[0].settings.to_dict()
-    assert (shown["model"]["d_model"], shown["train"]["steps"], shown["decode"]["beam"]) == (
+    configuration = yaml.safe_load(typed(tmp_path, "config", *words).stdout)
+    assert configuration == compose_row(words, tmp_path).rows[0].settings.to_dict()
+    assert (
+        configuration["model"]["d_model"],
+        configuration["train"]["steps"],
+        configuration["decode"]["beam"],
+    ) == (
         1024,
         300_000,
         5,
@@ -86,16 +90,16 @@ def test_the_configuration_can_be_read_back(tmp_path: Path) -> None:
 
 def test_the_doctor_checks_this_machine(tmp_path: Path) -> None:
     own(tmp_path, "row/base", "# mine\n")
-    broken = typed(tmp_path, "doctor", "--json")
-    states = {finding["what"]: finding["state"] for finding in json.loads(broken.stdout)}
-    assert (broken.exit_code, {what for what, state in states.items() if state == "failed"}) == (
+    outcome = typed(tmp_path, "doctor", "--json")
+    states = {finding["what"]: finding["state"] for finding in json.loads(outcome.stdout)}
+    assert (outcome.exit_code, {check for check, state in states.items() if state == "failed"}) == (
         1,
         {"conf"},
     )
-    found = {finding["what"]: finding["found"] for finding in json.loads(broken.stdout)}
-    assert found["Python"] == ".".join(map(str, sys.version_info[:3]))
+    findings = {finding["what"]: finding["found"] for finding in json.loads(outcome.stdout)}
+    assert findings["Python"] == ".".join(map(str, sys.version_info[:3]))
 
 
 def test_a_command_is_named_as_it_can_be_typed(tmp_path: Path) -> None:
-    done = run_in(tmp_path, {**os.environ, "PATH": "/usr/bin:/bin"}, str(ALLELSE), "studies")
-    assert done.stdout.splitlines()[-1] == f"Next: {os.path.relpath(ALLELSE, tmp_path)} sweep"
+    process = run_in(tmp_path, {**os.environ, "PATH": "/usr/bin:/bin"}, str(ALLELSE), "studies")
+    assert process.stdout.splitlines()[-1] == f"Next: {os.path.relpath(ALLELSE, tmp_path)} sweep"

@@ -30,8 +30,8 @@ def content(folder: Path, *words: str) -> Any:
     return json.loads(printed(folder, "compare", *words, "--json"))
 
 
-def metric(found: Any, name: str) -> Any:
-    return next(each for each in found["pairs"][0]["metrics"] if each["metric"] == name)
+def metric(comparison: Any, name: str) -> Any:
+    return next(entry for entry in comparison["pairs"][0]["metrics"] if entry["metric"] == name)
 
 
 def test_two_rows_show_settings_both_kinds_of_chance_and_sentences(folder: Path) -> None:
@@ -54,31 +54,37 @@ def test_two_rows_show_settings_both_kinds_of_chance_and_sentences(folder: Path)
     assert text.splitlines()[-1] == f"Next: allelse table {ONE}"
 
 
+def scores_of(folder: Path, row: str, name: str) -> list[float]:
+    """On dev, of each seed."""
+    scores = []
+    for seed in (1, 2, 3):
+        result = json.loads((folder / f"runs/one/{row}-s{seed}/result.json").read_text())
+        scores.append(result["scores"]["dev"][name])
+    return scores
+
+
 def test_the_numbers_are_those_of_the_results(folder: Path) -> None:
-    found = content(folder, "base", "a_heads_1", ONE)
-    results = [
-        [
-            json.loads((folder / f"runs/one/{row}-s{seed}/result.json").read_text())
-            for seed in (1, 2, 3)
-        ]
-        for row in ("base", "a_heads_1")
-    ]
+    comparison = content(folder, "base", "a_heads_1", ONE)
+    rows = ("base", "a_heads_1")
     for name in ("nll", "ppl", "bleu", "bleu_paper", "chrf"):
-        one, means = (
-            metric(found, name),
-            [mean([r["scores"]["dev"][name] for r in side]) for side in results],
-        )
+        entry = metric(comparison, name)
         if name == "ppl":
-            means = [exp(mean([r["scores"]["dev"]["nll"] for r in side])) for side in results]
-        assert one["means"] == pytest.approx(means)
-        assert one["difference"] == pytest.approx(means[1] - means[0])
-        assert one["over_seeds"]["low"] < one["difference"] < one["over_seeds"]["high"]
+            means = [exp(mean(scores_of(folder, row, "nll"))) for row in rows]
+        else:
+            means = [mean(scores_of(folder, row, name)) for row in rows]
+        assert entry["means"] == pytest.approx(means)
+        assert entry["difference"] == pytest.approx(means[1] - means[0])
+        assert entry["over_seeds"]["low"] < entry["difference"] < entry["over_seeds"]["high"]
         for seed in (1, 2, 3):
-            test = one["over_samples"][f"seed {seed}"]
-            ours, theirs = (side[seed - 1]["scores"]["dev"][name] for side in results)
-            assert test["difference"] == pytest.approx(theirs - ours)
+            test = entry["over_samples"][f"seed {seed}"]
+            first, second = (scores_of(folder, row, name)[seed - 1] for row in rows)
+            assert test["difference"] == pytest.approx(second - first)
             assert test["samples"] == SIZE
-    assert list(found["pairs"][0]["configuration"]) == ["model.n_heads", "model.d_k", "model.d_v"]
+    assert list(comparison["pairs"][0]["configuration"]) == [
+        "model.n_heads",
+        "model.d_k",
+        "model.d_v",
+    ]
 
 
 def test_the_most_different_sentences_are_those_of_the_files(folder: Path) -> None:
@@ -88,9 +94,9 @@ def test_the_most_different_sentences_are_those_of_the_files(folder: Path) -> No
         "test",
         ["base-s2", "a_heads_1-s2"],
     )
-    sizes = [abs(each["difference"]) for each in samples["differing"]]
+    sizes = [abs(sentence["difference"]) for sentence in samples["differing"]]
     assert (len(sizes), sizes) == (10, sorted(sizes, reverse=True))
-    for each in samples["differing"]:
+    for sentence in samples["differing"]:
         lines = {
             "source": folder / "test.txt",
             "reference": folder / "test.txt",
@@ -98,18 +104,19 @@ def test_the_most_different_sentences_are_those_of_the_files(folder: Path) -> No
             "a_heads_1-s2": folder / "runs/one/a_heads_1-s2/hypotheses/test.txt",
         }
         expected = {
-            name: path.read_text().splitlines()[each["place"] - 1] for name, path in lines.items()
+            name: path.read_text().splitlines()[sentence["place"] - 1]
+            for name, path in lines.items()
         }
-        assert each["texts"] == expected
+        assert sentence["texts"] == expected
 
 
 @pytest.mark.parametrize("names", [("one", "two"), ("runs/one", "runs/two")])
 def test_two_studies_row_by_row(folder: Path, names: tuple[str, str]) -> None:
-    found = content(folder, *names)
-    rows = [(pair["first"]["name"], pair["second"]["name"]) for pair in found["pairs"]]
+    comparison = content(folder, *names)
+    rows = [(pair["first"]["name"], pair["second"]["name"]) for pair in comparison["pairs"]]
     assert rows == [("one/base", "two/base"), ("one/a_heads_1", "two/a_heads_1")]
-    assert found["not_compared"] == {"first": ["a_heads_4"], "second": []}
-    assert "train.warmup_steps" in found["pairs"][0]["configuration"]
+    assert comparison["not_compared"] == {"first": ["a_heads_4"], "second": []}
+    assert "train.warmup_steps" in comparison["pairs"][0]["configuration"]
     text = printed(folder, "compare", *names)
     assert "one and two: differences are two − one" in text
     assert "Not finished in both studies, so not compared: a_heads_4 of one" in text
@@ -143,9 +150,9 @@ def test_what_cannot_be_compared_is_refused(
 
 def test_unfinished_trials_are_refused_with_their_state(own: Path) -> None:
     (own / "runs/one/a_heads_1-s1/result.json").unlink()
-    refused = refusal(own, "compare", "base-s1", "a_heads_1-s1", ONE)
-    assert "a_heads_1-s1 is interrupted must be finished" in refused
-    assert f"`allelse sweep {ONE}` resumes it" in refused
+    message = refusal(own, "compare", "base-s1", "a_heads_1-s1", ONE)
+    assert "a_heads_1-s1 is interrupted must be finished" in message
+    assert f"`allelse sweep {ONE}` resumes it" in message
     assert metric(content(own, "base", "a_heads_1", ONE), "bleu")["seeds"] == [3, 2]
     for seed in (2, 3):
         (own / f"runs/one/a_heads_1-s{seed}/result.json").unlink()
@@ -155,9 +162,9 @@ def test_unfinished_trials_are_refused_with_their_state(own: Path) -> None:
 def test_other_data_is_said(own: Path) -> None:
     (own / "dev.txt").write_text("a b c\n" * SIZE)
     sweep(own, "sweep.name=three", "sweep.rows=[base]")
-    found = content(own, "one/base-s1", "three/base")
-    assert "data" in found["pairs"][0]["configuration"]
-    assert "different sentences" in metric(found, "bleu")["over_samples"]["seed 1"]["untested"]
+    comparison = content(own, "one/base-s1", "three/base")
+    assert "data" in comparison["pairs"][0]["configuration"]
+    assert "different sentences" in metric(comparison, "bleu")["over_samples"]["seed 1"]["untested"]
 
 
 def test_a_task_without_texts_names_samples_by_their_place(tmp_path: Path) -> None:

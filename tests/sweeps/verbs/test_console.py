@@ -46,10 +46,10 @@ def test_a_reader_that_leaves_ends_no_program(leaves: str, shown: str) -> None:
 def test_a_full_disk_behind_the_output_ends_no_training(workplace: Path) -> None:
     write_task(workplace)
     words = command("train", "task=small", "row=base")
-    with Path("/dev/full").open("w") as full:
+    with Path("/dev/full").open("w") as full_disk:
         assert (
             subprocess.run(
-                words, cwd=workplace, stdout=full, stderr=full, timeout=600, check=False
+                words, cwd=workplace, stdout=full_disk, stderr=full_disk, timeout=600, check=False
             ).returncode
             == 0
         )
@@ -78,23 +78,23 @@ def test_a_letter_that_the_output_lacks_ends_no_trial(
     rows = "row=größe" if verb == "train" else "sweep.rows=[größe]"
     environment = os.environ | {"PYTHONIOENCODING": encoding}
     words = command(verb, "task=small", rows, "sweep.name=small")
-    done = subprocess.run(
+    process = subprocess.run(
         words, cwd=workplace, env=environment, capture_output=True, timeout=300, check=False
     )
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr
     assert (workplace / "runs/small/größe-s1/result.json").exists()
-    assert "größe".encode(encoding, "replace") in done.stdout
-    assert b"Traceback" not in done.stderr
+    assert "größe".encode(encoding, "replace") in process.stdout
+    assert b"Traceback" not in process.stderr
 
 
 def test_what_the_work_prints_to_a_full_disk_ends_no_training(workplace: Path) -> None:
     start = "def work(trial: Trial[Config]) -> None:\n"
     write_task(workplace, {start: start + NOISY})
     words = command("train", "task=small", "row=base", "sweep.name=small")
-    with Path("/dev/full").open("w") as full:
+    with Path("/dev/full").open("w") as full_disk:
         assert (
             subprocess.run(
-                words, cwd=workplace, stdout=full, stderr=full, timeout=600, check=False
+                words, cwd=workplace, stdout=full_disk, stderr=full_disk, timeout=600, check=False
             ).returncode
             == 0
         )
@@ -105,7 +105,7 @@ def test_a_locale_that_cannot_read_a_name_is_refused(workplace: Path) -> None:
     row = "# @package _global_\nrow: {group: A, change: größe}\nmodel: {size: 9}\n"
     write_task(workplace, files={"conf/task/small/row/größe.yaml": row})
     plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    done = allelse(
+    process = allelse(
         "train",
         "task=small",
         "row=größe",
@@ -113,6 +113,6 @@ def test_a_locale_that_cannot_read_a_name_is_refused(workplace: Path) -> None:
         cwd=workplace,
         env=os.environ | plain,
     )
-    assert (done.returncode, "Traceback" in done.stderr) == (2, False)
-    assert "PYTHONUTF8=1" in done.stderr
+    assert (process.returncode, "Traceback" in process.stderr) == (2, False)
+    assert "PYTHONUTF8=1" in process.stderr
     assert not (workplace / "runs/small").exists()

@@ -28,9 +28,9 @@ def test_quitting_the_debugger_interrupts_the_trial_and_the_command_resumes_it(
     workplace: Path, call: str
 ) -> None:
     write(workplace, call)
-    left = typed_into(workplace, "p step\nq\n")
-    assert left.returncode == 130, left.stderr
-    assert "(Pdb) 1" in left.stdout, "it stands in the user's own frame"
+    process = typed_into(workplace, "p step\nq\n")
+    assert process.returncode == 130, process.stderr
+    assert "(Pdb) 1" in process.stdout, "it stands in the user's own frame"
     trial = workplace / "runs/small/base-s1"
     assert not (trial / "error.txt").exists()
     assert "interrupted" in allelse("status", NAME, cwd=workplace).stdout

@@ -22,8 +22,8 @@ def recorded(
 ) -> None:
     """Attempts with so many workers, each for so many minutes, that share the steps evenly."""
     records = []
-    for place, count in enumerate(workers):
-        start = {"attempt": place + 1, "from": 600 * place // len(workers), "steps": 600}
+    for index, count in enumerate(workers):
+        start = {"attempt": index + 1, "from": 600 * index // len(workers), "steps": 600}
         records.append({**start, "device": f"H100 × {count}", "gpus_per_worker": gpus})
     folder.provenance_path.write_text(json.dumps({"commit": None, "attempts": records}))
     lines: list[dict[str, object]] = []

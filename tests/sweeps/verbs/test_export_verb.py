@@ -27,9 +27,9 @@ def export(folder: Path, *words: str) -> str:
 
 def example(card: Path) -> list[str]:
     """The lines of code under "Use"."""
-    found = re.search(r"^```\w+\n(.*?)\n```$", card.read_text("utf-8"), re.S | re.M)
-    assert found
-    return found[1].split("\n")
+    match = re.search(r"^```\w+\n(.*?)\n```$", card.read_text("utf-8"), re.S | re.M)
+    assert match
+    return match[1].split("\n")
 
 
 @pytest.fixture(scope="module")
@@ -46,8 +46,8 @@ def test_three_lines_of_the_card_translate(trained: Path, expected: list[str], k
     assert len(lines) == 3
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}  # as the trial was evaluated
     command = [sys.executable, "-c", "\n".join(lines)]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
-    assert done.stdout == f"{expected[0]}\n", done.stderr
+    process = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    assert process.stdout == f"{expected[0]}\n", process.stderr
     assert f"{folder.name}/; see its README.md for how to use it" in printed
 
 
@@ -55,20 +55,20 @@ def test_ctranslate2_with_the_card_s_settings_searches_like_the_trial_without_a_
     trained: Path,
 ) -> None:
     settings = ["decode.alpha=0", "decode.beam=1"]
-    short = [*settings, "decode.max_extra=0"]  # so that some outputs are cut
-    export(trained, *TRIAL, *short, "--to", "ctranslate2", "--output", "searched")
+    short_settings = [*settings, "decode.max_extra=0"]  # so that some outputs are cut
+    export(trained, *TRIAL, *short_settings, "--to", "ctranslate2", "--output", "searched")
     lines = (trained / "test.txt").read_text("utf-8").splitlines()
-    ours, uncut = (translated(trained, *words) for words in (short, settings))
-    assert ours != uncut
-    code, known = (
-        example(trained / "searched" / "README.md"),
-        (trained / "dev.txt").read_text("utf-8").splitlines()[0],
+    translations, uncut_translations = (
+        translated(trained, *words) for words in (short_settings, settings)
     )
-    assert code[-1].count(f'"{known}"') == 1
-    asked = [code[-1].replace(f'"{known}"', json.dumps(line)) for line in lines]
-    command = [sys.executable, "-c", "\n".join([*code[:-1], *asked])]
-    done = subprocess.run(command, cwd=trained / "searched", capture_output=True, text=True)
-    assert done.stdout.splitlines() == ours, done.stderr
+    assert translations != uncut_translations
+    code = example(trained / "searched" / "README.md")
+    sentence = (trained / "dev.txt").read_text("utf-8").splitlines()[0]
+    assert code[-1].count(f'"{sentence}"') == 1
+    calls = [code[-1].replace(f'"{sentence}"', json.dumps(line)) for line in lines]
+    command = [sys.executable, "-c", "\n".join([*code[:-1], *calls])]
+    process = subprocess.run(command, cwd=trained / "searched", capture_output=True, text=True)
+    assert process.stdout.splitlines() == translations, process.stderr
 
 
 def translated(trained: Path, *words: str) -> list[str]:
@@ -107,13 +107,13 @@ def test_a_card_holds_scores_and_provenance(trained: Path, trial: Path) -> None:
             for key in ("signature", "bleu_paper_signature", "chrf_signature")
         )
     provenance = json.loads((trial / "provenance.json").read_text("utf-8"))
-    for said in (
+    for text in (
         result["key"],
         str(provenance["commit"]),
         provenance["data_fingerprint"],
         "400 steps, seed 1",
     ):
-        assert said in card
+        assert text in card
     assert "beam 4, α 0.6" in card
     assert "translates en to de" in card
 
@@ -138,9 +138,9 @@ def served(model: str, uri: str, folder: Path) -> Iterator[str]:
     ]
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     # it brings its own code
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     environment = {
-        **kept,
+        **variables,
         "PATH": path,
         "MLFLOW_TRACKING_URI": uri,
         "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -182,13 +182,13 @@ def test_a_registered_model_is_served_over_http(
     printed = export(
         trained, *TRIAL, "--to", "mlflow", "--output", "registered", "--register", "copies@champion"
     )
-    found = re.search(
+    match = re.search(
         r"Next: MLFLOW_TRACKING_URI=(\S+) mlflow models serve --model-uri (\S+) ", printed
     )
-    assert found
-    assert found[2] == "models:/copies@champion"
+    assert match
+    assert match[2] == "models:/copies@champion"
     lines = (trained / "dev.txt").read_text("utf-8").splitlines()
-    with served(found[2], found[1], tmp_path) as address:
+    with served(match[2], match[1], tmp_path) as address:
         card = example(trained / "registered" / "README.md")
         body = re.search(r"--data '(.*)'", card[-1])
         assert body
@@ -243,9 +243,9 @@ def test_no_folder_and_no_mirror_of_its_maker_is_shipped(
 def test_impossible_requests_are_refused_and_leave_no_file(
     trained: Path, words: list[str], said: str
 ) -> None:
-    before = sorted(trained.iterdir())
+    files_before = sorted(trained.iterdir())
     assert said in refusal(trained, "export", *TRIAL, *words)
-    assert sorted(trained.iterdir()) == before
+    assert sorted(trained.iterdir()) == files_before
 
 
 def test_a_model_is_registered_where_the_study_was_synced_last(

@@ -48,7 +48,8 @@ def study_of(
     published: Mapping[str, float] | None = None,
 ) -> Study:
     """A study of hand-made folders, in ``runs/made``."""
-    home, paper = (folder / "runs" / "made").resolve(), published or {}
+    home = (folder / "runs" / "made").resolve()
+    paper = published or {}
     trials = tuple(
         StudyTrial(
             row,
@@ -61,17 +62,18 @@ def study_of(
         for row, values in scores.items()
         for seed in range(1, len(values) + 1)
     )
-    asked = (
+    requests = (
         {
             "ts": "2020-01-01T00:00:00Z",
             "command": "allelse sweep",
             "added": [trial.name for trial in trials],
         },
     )
-    study = Study(home, trials, {}, asked, margins=dict(margins or {}), task=CARD)
+    study = Study(home, trials, {}, requests, margins=dict(margins or {}), task=CARD)
     write_study(study)
     for trial in trials:
-        bleu, path = scores[trial.row][trial.seed - 1], study.trial_folder(trial).result_path
+        bleu = scores[trial.row][trial.seed - 1]
+        path = study.trial_folder(trial).result_path
         value = 10.0 if bleu is None else bleu
         finish(
             study,
@@ -87,18 +89,19 @@ def study_of(
     return study
 
 
-def said(folder: Path, *words: str) -> str:
+def output_of(folder: Path, *words: str) -> str:
     return printed(folder, *words, "sweep.name=made")
 
 
-def lines(folder: Path, *more: str) -> dict[str, dict[str, Any]]:
+def lines(folder: Path, *options: str) -> dict[str, dict[str, Any]]:
     return {
-        line["row"]: line for line in json.loads(said(folder, "table", "--format", "json", *more))
+        line["row"]: line
+        for line in json.loads(output_of(folder, "table", "--format", "json", *options))
     }
 
 
 def report_page(folder: Path) -> str:
-    said(folder, "report", "--no-figures")
+    output_of(folder, "report", "--no-figures")
     return html.unescape((folder / "runs" / "made" / "report.html").read_text("utf-8"))
 
 
@@ -143,14 +146,13 @@ def test_each_row_says_one_thing(made: Path, stated: Path) -> None:
 
 
 def test_opposite_findings_share_no_mark_and_the_caption_tells_each(stated: Path) -> None:
-    text = said(stated, "table", "--format", "md", "--intervals")
-    cells = {
-        row: next(line for line in text.splitlines() if line.startswith(f"| {row} |"))
-        for row in ROWS
-    }
+    text = output_of(stated, "table", "--format", "md", "--intervals")
+    cells = {}
+    for row in ROWS:
+        cells[row] = next(line for line in text.splitlines() if line.startswith(f"| {row} |"))
     # those of BLEU
     marks = {row: re.findall(r"(?<=\d)[▲▼▽◇⇈?]", line)[1:] for row, line in cells.items()}
-    assert {row: of for row, of in marks.items() if of} == {
+    assert {row: symbols for row, symbols in marks.items() if symbols} == {
         **{
             "much_worse": ["▼"],
             "much_better": ["⇈"],
@@ -159,7 +161,7 @@ def test_opposite_findings_share_no_mark_and_the_caption_tells_each(stated: Path
             "noisy": ["?"],
         },
     }
-    for told in (
+    for sentence in (
         "5 rows (3 seeds) are compared with base (9 seeds)",
         "⇈: better than base by at least δ.",
         "▼: worse than base.",
@@ -172,71 +174,76 @@ def test_opposite_findings_share_no_mark_and_the_caption_tells_each(stated: Path
         "Not tested over seeds: two_seeds (2 seeds), lost_one (1 of 3 diverged).",
         "Δ: difference from base, between means over all seeds of both",
     ):
-        assert told in text
+        assert sentence in text
     assert "With the stated margin δ (BLEU 3), the intervals also show" in report_page(stated)
 
 
 def test_undecided_names_the_seeds_and_the_time_that_would_decide(made: Path, stated: Path) -> None:
     """More than there are now; of δ where one is stated, and each seed took 3700 s."""
     for folder in (made, stated):
-        found = lines(folder)["noisy"]["finding_bleu"]
-        seeds = int(found.split()[5])
+        finding = lines(folder)["noisy"]["finding_bleu"]
+        seeds = int(finding.split()[5])
         assert seeds > 3
-        took = time((seeds - 3 + max(0, seeds - 9)) * 3700)
-        assert found == f"undecided: 80 % power needs {seeds} seeds, about {took}"
-    assert "for 80 % power at a difference of δ" in said(stated, "table", "--format", "md")
+        duration = time((seeds - 3 + max(0, seeds - 9)) * 3700)
+        assert finding == f"undecided: 80 % power needs {seeds} seeds, about {duration}"
+    assert "for 80 % power at a difference of δ" in output_of(stated, "table", "--format", "md")
 
 
 def test_formats_report_comparison_and_mlflow_agree_to_the_last_digit(made: Path) -> None:
     study = read_study(made.resolve() / "runs" / "made")
-    whole = whole_table(study)
-    of_csv = {
-        each["row"]: each
-        for each in csv.DictReader(io.StringIO(said(made, "table", "--format", "csv")))
+    table = whole_table(study)
+    csv_rows = {
+        csv_row["row"]: csv_row
+        for csv_row in csv.DictReader(io.StringIO(output_of(made, "table", "--format", "csv")))
     }
-    files = study_files(whole)
-    of_mlflow = {each["row"]: each for each in csv.DictReader(io.StringIO(files["table.csv"]))}
+    files = study_files(table)
+    mlflow_rows = {
+        csv_row["row"]: csv_row for csv_row in csv.DictReader(io.StringIO(files["table.csv"]))
+    }
     page = report_page(made)
     texts = (
         files["table.md"],
-        said(made, "table", "--format", "md"),
-        html.unescape(re.sub("<[^>]+>", "", said(made, "table", "--format", "html"))),
-        said(made, "table"),
+        output_of(made, "table", "--format", "md"),
+        html.unescape(re.sub("<[^>]+>", "", output_of(made, "table", "--format", "html"))),
+        output_of(made, "table"),
         page,
     )
-    tex = said(made, "table", "--format", "tex")
+    tex = output_of(made, "table", "--format", "tex")
     for name in ("much_worse", "noisy"):
         line = lines(made)[name]
-        shared = [column for column in of_csv[name] if column in of_mlflow[name]]
-        assert [of_mlflow[name][column] for column in shared] == [
-            of_csv[name][column] for column in shared
+        shared = [column for column in csv_rows[name] if column in mlflow_rows[name]]
+        assert [mlflow_rows[name][column] for column in shared] == [
+            csv_rows[name][column] for column in shared
         ]
-        words = row_words(whole)[name]["bleu"].split(", ")[-1]
+        words = row_words(table)[name]["bleu"].split(", ")[-1]
         assert all(words in text for text in texts), (name, words)
         assert line["finding_bleu"] in page
         assert {"▼": r"\bigtriangledown", "?": "?"}[words[-1]] in tex
-        agree(made, name, line, of_csv[name])
+        agree(made, name, line, csv_rows[name])
 
 
-def agree(folder: Path, row: str, line: Mapping[str, Any], of_csv: Mapping[str, str]) -> None:
+def agree(folder: Path, row: str, line: Mapping[str, Any], csv_row: Mapping[str, str]) -> None:
     """JSON, CSV, the comparison and the scores say the same of the row."""
-    ours, base = ([value for value in ROWS[name] if value is not None] for name in (row, "base"))
-    assert line["delta_bleu"] == pytest.approx(sum(ours) / len(ours) - sum(base) / len(base)), (
-        "over all seeds of both"
-    )
+    values = [value for value in ROWS[row] if value is not None]
+    base_values = [value for value in ROWS["base"] if value is not None]
+    assert line["delta_bleu"] == pytest.approx(
+        sum(values) / len(values) - sum(base_values) / len(base_values)
+    ), "over all seeds of both"
     numbers = ("low", "high", "p", "finding")
     for name in (
         "delta_bleu",
         "delta_ppl",
-        *(f"{kind}_{metric}" for kind in numbers for metric in ("bleu", "ppl")),
+        *(f"{number}_{metric}" for number in numbers for metric in ("bleu", "ppl")),
     ):
-        assert type(line[name])(of_csv[name]) == line[name], name
-    compared = json.loads(said(folder, "compare", "base", row, "--json"))["pairs"][0]["metrics"]
+        assert type(line[name])(csv_row[name]) == line[name], name
+    compared = json.loads(output_of(folder, "compare", "base", row, "--json"))["pairs"][0][
+        "metrics"
+    ]
     for metric in ("bleu", "ppl"):
-        found = next(each for each in compared if each["metric"] == metric)
-        assert found["difference"] == line[f"delta_{metric}"]
-        assert [found["over_seeds"][kind] for kind in numbers] == [
-            line[f"{kind}_{metric}"] for kind in numbers
+        comparison = next(entry for entry in compared if entry["metric"] == metric)
+        assert comparison["difference"] == line[f"delta_{metric}"]
+        assert [comparison["over_seeds"][number] for number in numbers] == [
+            line[f"{number}_{metric}"] for number in numbers
         ]
 
 
@@ -251,21 +258,21 @@ def test_a_diverged_seed_leaves_the_mean_and_takes_its_row_out_of_the_family(mad
     assert (line["p_bleu"], line["low_bleu"]) == (None, None)
     page = report_page(made)
     number = sum(map(len, ROWS.values()))
-    for told in (
+    for sentence in (
         f"{number} of {number} trials finished",
         words.flops(9.52e17 * number),
         f"1 of {number} trials diverged and is excluded (lost_one-s2).",
     ):
-        assert told in page
+        assert sentence in page
 
 
 def test_a_diverged_seed_of_base_leaves_the_others_in_the_tests(tmp_path: Path) -> None:
     study_of(tmp_path, {**ROWS, "base": (*BASE, None, 30.1), "gone": (None, None)})
-    found = lines(tmp_path)
-    assert found["base"]["note"] == "1 of 5 diverged (s4 at step 7): mean of the others"
-    assert found["much_worse"]["finding_bleu"] == "worse"
-    assert (found["gone"]["seeds"], found["gone"]["bleu"]) == (0, None)
-    assert "compared with base (4 seeds)" in said(tmp_path, "table", "--format", "md")
+    rows = lines(tmp_path)
+    assert rows["base"]["note"] == "1 of 5 diverged (s4 at step 7): mean of the others"
+    assert rows["much_worse"]["finding_bleu"] == "worse"
+    assert (rows["gone"]["seeds"], rows["gone"]["bleu"]) == (0, None)
+    assert "compared with base (4 seeds)" in output_of(tmp_path, "table", "--format", "md")
 
 
 def test_settings_mixed_over_the_seeds_of_base_are_the_reason_of_every_row(tmp_path: Path) -> None:
@@ -274,14 +281,14 @@ def test_settings_mixed_over_the_seeds_of_base_are_the_reason_of_every_row(tmp_p
     result = json.loads(path.read_text())
     result["scores"]["dev"]["decode"] = {**DECODE, "beam": 8}
     path.write_text(json.dumps(result))
-    found = lines(tmp_path)
+    rows = lines(tmp_path)
     assert {
-        row: line["finding_bleu"] for row, line in found.items() if row != "base"
+        row: line["finding_bleu"] for row, line in rows.items() if row != "base"
     } == dict.fromkeys("ab", "not tested: base: mixed settings")
-    assert found["a"]["finding_ppl"].startswith("undecided"), (
+    assert rows["a"]["finding_ppl"].startswith("undecided"), (
         "the settings of beam search do not change it"
     )
-    text = said(tmp_path, "table", "--format", "md")
+    text = output_of(tmp_path, "table", "--format", "md")
     assert "Not tested over seeds: a, b (BLEU: base: mixed settings)." in text
     assert "no base" not in text
 
@@ -296,44 +303,49 @@ def test_a_diverged_seed_is_in_no_number(tmp_path: Path) -> None:
         if trial.row == "lost" and trial.seed == 2:
             result = json.loads(folder.result_path.read_text())
             folder.result_path.write_text(json.dumps(result | {"diverged": 5}))
-    pair = json.loads(said(tmp_path, "compare", "base", "lost", "--metric", "accuracy", "--json"))[
-        "pairs"
-    ][0]
+    pair = json.loads(
+        output_of(tmp_path, "compare", "base", "lost", "--metric", "accuracy", "--json")
+    )["pairs"][0]
     assert list(pair["metrics"][0]["over_samples"]) == ["seed 1"]
     assert list(lines(tmp_path)["lost"]["best_by_seed"]) == ["1"]
-    assert "1 of 2 diverged" in said(tmp_path, "table", "--format", "md")
+    assert "1 of 2 diverged" in output_of(tmp_path, "table", "--format", "md")
 
 
 def test_two_studies_are_adjusted_over_all_pairs(tmp_path: Path) -> None:
     """Each pair alone would be marked at 5 %, so that of 20 pairs one is marked by chance."""
     scores = dict.fromkeys(("base", "a", "b", "c"), BASE) | {"few": (30.0, 30.1)}
     study_of(tmp_path, scores)
-    other = study_of(tmp_path / "other", scores | {"a": (31.2, 31.6, 30.8)})
-    shutil.copytree(other.folder, tmp_path / "runs" / "other")
+    second_study = study_of(tmp_path / "other", scores | {"a": (31.2, 31.6, 30.8)})
+    shutil.copytree(second_study.folder, tmp_path / "runs" / "other")
 
     def pair_of(*words: str) -> Any:
-        pairs = json.loads(said(tmp_path, "compare", *words, "--json"))["pairs"]
-        of_row = next(each for each in pairs if "a-s1" in each["first"]["trials"])
-        return next(each for each in of_row["metrics"] if each["metric"] == "bleu")
+        pairs = json.loads(output_of(tmp_path, "compare", *words, "--json"))["pairs"]
+        row_pair = next(pair for pair in pairs if "a-s1" in pair["first"]["trials"])
+        return next(entry for entry in row_pair["metrics"] if entry["metric"] == "bleu")
 
-    alone, together = pair_of("made/a", "other/a"), pair_of("made", "other")
-    assert (alone["rows"], together["rows"]) == (1, 4)
-    assert alone["over_seeds"]["p"] <= ALPHA < together["over_seeds"]["p"]
-    assert together["over_seeds"]["p"] == pytest.approx(4 * alone["over_seeds"]["p"])
-    assert together["over_seeds"]["low"] < 0 < alone["over_seeds"]["low"]
-    assert together["over_seeds"]["finding"].startswith("undecided")
-    assert "adjusted over the 4 pairs compared (Bonferroni)" in said(
+    single_pair = pair_of("made/a", "other/a")
+    four_pairs = pair_of("made", "other")
+    assert (single_pair["rows"], four_pairs["rows"]) == (1, 4)
+    assert single_pair["over_seeds"]["p"] <= ALPHA < four_pairs["over_seeds"]["p"]
+    assert four_pairs["over_seeds"]["p"] == pytest.approx(4 * single_pair["over_seeds"]["p"])
+    assert four_pairs["over_seeds"]["low"] < 0 < single_pair["over_seeds"]["low"]
+    assert four_pairs["over_seeds"]["finding"].startswith("undecided")
+    assert "adjusted over the 4 pairs compared (Bonferroni)" in output_of(
         tmp_path, "compare", "made", "other"
     )
-    assert "interval and p for this pair." in said(tmp_path, "compare", "made/a", "other/a")
+    assert "interval and p for this pair." in output_of(tmp_path, "compare", "made/a", "other/a")
 
 
 def test_a_comparison_names_the_table_that_says_the_same(made: Path) -> None:
-    assert "over the 5 rows of the study, as in the table." in said(made, "compare", "base", "like")
-    assert "as in the table with --base like." in said(made, "compare", "like", "noisy")
-    found = json.loads(said(made, "compare", "like", "noisy", "--json"))["pairs"][0]["metrics"]
-    of_bleu = next(each for each in found if each["metric"] == "bleu")["over_seeds"]
-    assert of_bleu["p"] == lines(made, "--base", "like")["noisy"]["p_bleu"]
+    assert "over the 5 rows of the study, as in the table." in output_of(
+        made, "compare", "base", "like"
+    )
+    assert "as in the table with --base like." in output_of(made, "compare", "like", "noisy")
+    metrics = json.loads(output_of(made, "compare", "like", "noisy", "--json"))["pairs"][0][
+        "metrics"
+    ]
+    over_seeds = next(entry for entry in metrics if entry["metric"] == "bleu")["over_seeds"]
+    assert over_seeds["p"] == lines(made, "--base", "like")["noisy"]["p_bleu"]
 
 
 def test_a_marked_row_whose_interval_holds_zero_is_explained(tmp_path: Path) -> None:
@@ -343,11 +355,11 @@ def test_a_marked_row_whose_interval_holds_zero_is_explained(tmp_path: Path) -> 
     line = lines(tmp_path)["near"]
     assert line["p_bleu"] <= ALPHA
     assert line["low_bleu"] < 0 < line["high_bleu"]
-    text = said(tmp_path, "table", "--intervals", "--format", "md")
+    text = output_of(tmp_path, "table", "--intervals", "--format", "md")
     assert (
         "Marked although the interval contains 0, because intervals are adjusted more strictly: "
         "near." in text
     )
-    assert "Marked although" not in said(
+    assert "Marked although" not in output_of(
         tmp_path, "table", "--intervals", "--rows", "base,far", "--format", "md"
     )

@@ -43,24 +43,24 @@ def test_a_name_that_no_new_module_can_have(tmp_path: Path, name: str, reason: s
 def test_what_is_there_stays(tmp_path: Path, there: str, reason: str) -> None:
     (tmp_path / there).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / there).write_text("mine", "utf-8")
-    before = contents(tmp_path)
+    files_before = contents(tmp_path)
     text = refusal(tmp_path, "init", "curve")
     assert "for 1 reason" in text
     assert reason in text
-    assert contents(tmp_path) == before
+    assert contents(tmp_path) == files_before
     assert (tmp_path / there).read_text("utf-8") == "mine"
 
 
 def test_the_new_task_is_planned_and_trained_as_it_is(workplace: Path) -> None:
-    said = printed(workplace, "init", "fresh_curve")
-    written = ["fresh_curve.py", *(f"conf/task/fresh_curve/{file}.yaml" for file in FILES)]
-    assert said.splitlines() == [
-        *(f"Wrote {path}" for path in written),
+    output = printed(workplace, "init", "fresh_curve")
+    paths = ["fresh_curve.py", *(f"conf/task/fresh_curve/{file}.yaml" for file in FILES)]
+    assert output.splitlines() == [
+        *(f"Wrote {path}" for path in paths),
         "fresh_curve.py runs as it is. Replace its data, model and loop by yours.",
         f"Rows without files: allelse plan task=fresh_curve '{VARIED}'",
         "Next: allelse plan task=fresh_curve",
     ]
-    assert not [path for path in written if "starter" in (workplace / path).read_text("utf-8")]
+    assert not [path for path in paths if "starter" in (workplace / path).read_text("utf-8")]
 
     planned = json.loads(printed(workplace, "plan", "task=fresh_curve", "--json"))
     weights = {trial["row"]: trial["weights"] for trial in planned}

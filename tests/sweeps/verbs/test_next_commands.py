@@ -79,10 +79,10 @@ def test_a_plan_of_a_new_study_leads_to_a_sweep_with_the_same_overrides(tmp_path
 def test_a_plan_of_a_recorded_study_leads_to_what_it_showed(
     folder: Path, arguments: list[str], advice: list[str], runs: list[str]
 ) -> None:
-    found = next_of(folder, "plan", *arguments)
+    command = next_of(folder, "plan", *arguments)
     assert next_of(folder, "status") == ["sweep", NAMED]
-    assert found == ["sweep", NAMED, *advice]
-    assert would_run(folder, found) == runs
+    assert command == ["sweep", NAMED, *advice]
+    assert would_run(folder, command) == runs
 
 
 def test_a_finished_study_leads_to_its_table_and_its_runs(tmp_path: Path) -> None:
@@ -95,10 +95,10 @@ def test_a_finished_study_leads_to_its_table_and_its_runs(tmp_path: Path) -> Non
 
 
 def test_a_refusal_of_new_rows_names_a_command_that_adds_them(folder: Path) -> None:
-    refused = typed(folder, "sweep", "sweep.rows=[big]")
-    (line,) = [line for line in refused.stderr.splitlines() if "to add: " in line]
+    outcome = typed(folder, "sweep", "sweep.rows=[big]")
+    (line,) = [line for line in outcome.stderr.splitlines() if "to add: " in line]
     command = shlex.split(line.partition("to add: allelse ")[2])
-    assert (refused.exit_code, would_run(folder, command)) == (2, ["big-s1"])
+    assert (outcome.exit_code, would_run(folder, command)) == (2, ["big-s1"])
 
 
 def test_train_with_several_workers_leads_to_the_sweep_of_that_trial(tmp_path: Path) -> None:

@@ -107,8 +107,10 @@ def test_compare_tests_a_row_with_its_host_as_the_table_does(here: Path) -> None
         row["row"]: row for row in json.loads(printed(here, "table", STUDY, "--format", "json"))
     }
     for row, host, rows in (("beam_1", "base", 2), ("big_beam_1", "big", 1)):
-        found = json.loads(printed(here, "compare", host, row, STUDY, "--json", "--metric", "bleu"))
-        (bleu,) = found["pairs"][0]["metrics"]
+        comparison = json.loads(
+            printed(here, "compare", host, row, STUDY, "--json", "--metric", "bleu")
+        )
+        (bleu,) = comparison["pairs"][0]["metrics"]
         assert bleu["paired"]
         assert bleu["difference"] == pytest.approx(table[row]["delta_bleu"])
         assert bleu["over_seeds"]["p"] == pytest.approx(table[row]["p_bleu"])
@@ -116,10 +118,10 @@ def test_compare_tests_a_row_with_its_host_as_the_table_does(here: Path) -> None
     text = printed(here, "compare", "base", "beam_1", STUDY)
     assert "difference and paired t-test are seed by seed, at the seeds that both have" in text
     assert "over the 2 rows with these weights, as in the table" in text
-    other = json.loads(
+    unpaired = json.loads(
         printed(here, "compare", "base", "big_beam_1", STUDY, "--json", "--metric", "bleu")
     )
-    assert not other["pairs"][0]["metrics"][0]["paired"], "they do not share weights"
+    assert not unpaired["pairs"][0]["metrics"][0]["paired"], "they do not share weights"
 
 
 def test_the_report_has_the_first_line_and_the_families(here: Path) -> None:

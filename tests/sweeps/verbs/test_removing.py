@@ -60,12 +60,12 @@ def record(folder: Path) -> dict[str, Any]:
 
 
 def test_without_yes_only_a_preview_is_printed(whole: Path) -> None:
-    before = contents(whole)
+    files_before = contents(whole)
     for words in (["drop", "big"], ["rm", "synthetic-tiny"]):
-        shown = printed(whole, *words)
-        assert shown.startswith(f"Would move to the trash:\n  {STUDY}")
-        assert shown.splitlines()[-1] == f"Next: {shlex.join(['allelse', *words, '--yes'])}"
-        assert contents(whole) == before
+        preview = printed(whole, *words)
+        assert preview.startswith(f"Would move to the trash:\n  {STUDY}")
+        assert preview.splitlines()[-1] == f"Next: {shlex.join(['allelse', *words, '--yes'])}"
+        assert contents(whole) == files_before
     assert f"  {STUDY}/big-s1\n  {STUDY}/big-s2\n" in printed(whole, "drop", "big")
 
 
@@ -80,7 +80,8 @@ def test_without_yes_only_a_preview_is_printed(whole: Path) -> None:
 def test_rows_and_trials_are_dropped_and_restored(
     folder: Path, words: list[str], left: list[str]
 ) -> None:
-    before, files = (folder / STUDY / "study.json").read_text("utf-8"), contents(folder / STUDY)
+    record_before = (folder / STUDY / "study.json").read_text("utf-8")
+    files = contents(folder / STUDY)
     output = printed(folder, "drop", *words, "--yes")
     study = study_in(folder)
     assert names(study) == left
@@ -100,13 +101,13 @@ def test_rows_and_trials_are_dropped_and_restored(
     ]
     assert json.loads(printed(folder, "plan", "--json"))[0]["finished"]
     restored(folder, output)
-    assert record(folder) == json.loads(before) | {"asked": record(folder)["asked"]}
+    assert record(folder) == json.loads(record_before) | {"asked": record(folder)["asked"]}
     assert record(folder)["asked"][-1]["restored"]
-    assert own(contents(folder / STUDY)) == own(files)
+    assert own_files(contents(folder / STUDY)) == own_files(files)
     assert in_trash(folder) == []
 
 
-def own(files: list[str]) -> list[str]:
+def own_files(files: list[str]) -> list[str]:
     """Without locks, and without results that are computed again from the trials."""
     return [path for path in files if not path.startswith((".locks", ".computed", ".sync.lock"))]
 
@@ -114,8 +115,8 @@ def own(files: list[str]) -> list[str]:
 def test_a_dropped_row_can_be_added_again(folder: Path) -> None:
     printed(folder, "drop", "big", "--yes")
     assert "to add: allelse sweep" in refusal(folder, "sweep", "sweep.rows=[big]")
-    again = sweep(folder, "sweep.rows=[big]", "sweep.seeds=[1,2]", add=True)
-    assert again.added == ("big-s1", "big-s2")
+    sweep_plan = sweep(folder, "sweep.rows=[big]", "sweep.seeds=[1,2]", add=True)
+    assert sweep_plan.added == ("big-s1", "big-s2")
     assert "big-s1" in names(study_in(folder))
     printed(folder, "drop", "big", "--yes")
     assert in_trash(folder).count("synthetic-tiny/big-s1") == 2
@@ -142,20 +143,20 @@ def test_a_dropped_row_can_be_added_again(folder: Path) -> None:
 def test_what_cannot_be_dropped_is_refused(
     whole: Path, words: list[str], reasons: list[str]
 ) -> None:
-    before = contents(whole)
-    for yes in ([], ["--yes"]):
-        message = refusal(whole, "drop", *words, *yes)
+    files_before = contents(whole)
+    for options in ([], ["--yes"]):
+        message = refusal(whole, "drop", *words, *options)
         assert all(reason in message for reason in reasons), message
-    assert contents(whole) == before
+    assert contents(whole) == files_before
 
 
 def test_a_running_trial_is_neither_dropped_nor_removed(folder: Path) -> None:
     study = study_in(folder)
     with trial_lock(study.trial_folder(study.trials[-1])):
-        before = own(contents(folder / STUDY))
+        files_before = own_files(contents(folder / STUDY))
         for words in (["drop", "big", "--yes"], ["rm", "synthetic-tiny", "--yes"]):
             assert "big-s2 is being run by another process" in refusal(folder, *words)
-        assert own(contents(folder / STUDY)) == before
+        assert own_files(contents(folder / STUDY)) == files_before
         printed(folder, "drop", "big-s1", "--yes")
     assert "big-s2" in names(study_in(folder))
 
@@ -171,12 +172,12 @@ def test_of_several_studies_one_must_be_named(folder: Path) -> None:
 
 @pytest.mark.parametrize("name", ["synthetic-tiny", f"./{STUDY}/"])
 def test_a_study_is_removed_and_restored(folder: Path, name: str) -> None:
-    before = contents(folder / STUDY)
+    files_before = contents(folder / STUDY)
     output = printed(folder, "rm", name, "--yes")
     assert not (folder / STUDY).exists()
     assert "No study in " in printed(folder, "studies")
     restored(folder, output)
-    assert set(before) <= set(contents(folder / STUDY))
+    assert set(files_before) <= set(contents(folder / STUDY))
     assert "big" in printed(folder, "table")
 
 
@@ -204,12 +205,12 @@ def test_restoring_keeps_what_was_added_meanwhile(folder: Path) -> None:
 def test_nothing_is_restored_over_anything(folder: Path) -> None:
     printed(folder, "drop", "big", "--yes")
     sweep(folder, "sweep.rows=[big]", "sweep.seeds=[1]", add=True)
-    before = contents(folder)
+    files_before = contents(folder)
     assert "big-s1 is a trial of synthetic-tiny again drop that one first" in refusal(
         folder, "restore", "big"
     )
     assert 'NAME is "bgi", which is not in the trash' in refusal(folder, "restore", "bgi")
-    assert contents(folder) == before
+    assert contents(folder) == files_before
     printed(folder, "restore", "big-s2")
     printed(folder, "drop", "big-s1", "--yes")
     message = refusal(folder, "restore", "big-s1")

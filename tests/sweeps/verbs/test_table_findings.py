@@ -26,10 +26,10 @@ THREE = (1, 2, 3)
 
 def losses(values: Mapping[str, Sequence[float]]) -> Scores:
     """Of seeds 1, 2, …"""
-    return {
-        row: {seed: {"loss": value} for seed, value in enumerate(of, 1)}
-        for row, of in values.items()
-    }
+    scores: dict[str, dict[int, dict[str, float]]] = {}
+    for row, row_values in values.items():
+        scores[row] = {seed: {"loss": value} for seed, value in enumerate(row_values, 1)}
+    return scores
 
 
 def made_study(
@@ -52,8 +52,8 @@ def made_study(
     home = (folder / "runs" / "made").resolve()
     write_study(Study(home, trials, {}, (), task=Card("toy", 1, metrics), **fields))
     study = read_study(home)
-    for place, trial in enumerate(trials):
-        other_tasks.train(study, place, {"test": dict(scores[trial.row][trial.seed])})
+    for index, trial in enumerate(trials):
+        other_tasks.train(study, index, {"test": dict(scores[trial.row][trial.seed])})
     return study
 
 
@@ -74,7 +74,8 @@ def csv_rows(folder: Path, *words: str) -> dict[str, dict[str, str]]:
 def test_a_small_value_is_never_shown_as_zero_nor_written_as_one(tmp_path: Path) -> None:
     small = (2.00e-10, 1.97e-10, 1.97e-10)
     made_study(tmp_path, losses({"base": (1.00e-10, 1.02e-10, 1.01e-10), "small": small}))
-    row, line = rows(tmp_path)["small"], csv_rows(tmp_path)["small"]
+    row = rows(tmp_path)["small"]
+    line = csv_rows(tmp_path)["small"]
     assert row["low_loss"] < row["delta_loss"] < row["high_loss"]
     assert row["delta_loss"] == row["loss"] - rows(tmp_path)["base"]["loss"]
     assert float(line["delta_loss"]) == row["delta_loss"]
@@ -132,8 +133,8 @@ def test_a_row_that_builds_on_another_has_no_published_figures_of_it(tmp_path: P
         "bleu": 26.0
     }
     assert "P_drop 0.2" in study.trials[-1].change, "its change is said in its own words"
-    found = json.loads(printed(tmp_path, "table", "--format", "json"))
-    row = next(each for each in found if each["row"] == "big_dropout")
+    lines = json.loads(printed(tmp_path, "table", "--format", "json"))
+    row = next(line for line in lines if line["row"] == "big_dropout")
     assert [row["paper_ppl"], row["paper_delta_ppl"], row["verdict_ppl"]] == [None, None, ""]
 
 
@@ -145,17 +146,17 @@ def pieces_study(folder: Path, pieces: Mapping[str, str]) -> Study:
     """Rows with their vocabulary; where it is empty, trials do not record it. The data of v500 is
     another."""
     scores: dict[str, dict[int, dict[str, Any]]] = {}
-    for place, (row, digest) in enumerate(pieces.items()):
+    for index, (row, digest) in enumerate(pieces.items()):
         recorded = {"pieces": digest} if digest else {}
         scores[row] = {
             seed: {
-                "ppl": 4.0 + place + seed / 50,
-                "accuracy": 0.5 + place / 10 + seed / 90,
+                "ppl": 4.0 + index + seed / 50,
+                "accuracy": 0.5 + index / 10 + seed / 90,
                 **recorded,
             }
             for seed in THREE
         }
-    published = {row: {"ppl": 5.0 + place} for place, row in enumerate(pieces)}
+    published = {row: {"ppl": 5.0 + index} for index, row in enumerate(pieces)}
     study = made_study(folder, scores, (PPL, ACCURACY), published)
     for trial in study.trials:
         if trial.row == "v500":
@@ -195,9 +196,9 @@ def test_trials_that_do_not_record_their_pieces_are_told_apart_by_their_data(
     tmp_path: Path,
 ) -> None:
     pieces_study(tmp_path, dict.fromkeys(VOCABULARIES, ""))
-    found = rows(tmp_path)
-    assert found["v500"]["finding_ppl"] == "not tested: different pieces from base"
-    assert found["deep"]["delta_ppl"] is not None
+    row_lines = rows(tmp_path)
+    assert row_lines["v500"]["finding_ppl"] == "not tested: different pieces from base"
+    assert row_lines["deep"]["delta_ppl"] is not None
 
 
 def test_perplexities_of_another_vocabulary_are_not_compared(tmp_path: Path) -> None:
@@ -208,12 +209,17 @@ def test_perplexities_of_another_vocabulary_are_not_compared(tmp_path: Path) -> 
         "sweep.vary={data.vocab_size: [500]}",
         "sweep.seeds=[1,2,3]",
     )
-    found = {row["row"]: row for row in json.loads(printed(tmp_path, "table", "--format", "json"))}
-    assert (found["vocab_size_500"]["delta_ppl"], found["vocab_size_500"]["delta_bleu"]) == (
+    row_lines = {
+        row["row"]: row for row in json.loads(printed(tmp_path, "table", "--format", "json"))
+    }
+    assert (
+        row_lines["vocab_size_500"]["delta_ppl"],
+        row_lines["vocab_size_500"]["delta_bleu"],
+    ) == (
         None,
         0.0,
     )
-    assert found["big"]["delta_ppl"] == 0.0
+    assert row_lines["big"]["delta_ppl"] == 0.0
 
 
 def test_a_task_of_ones_own_says_within_what_its_scores_compare(tmp_path: Path) -> None:
@@ -224,24 +230,24 @@ def test_a_task_of_ones_own_says_within_what_its_scores_compare(tmp_path: Path) 
     task = task.replace(
         'Metric("score", set="test")', 'Metric("score", set="test", within="units")'
     )
-    place = Place(tmp_path)
-    place.write(FILES | {"toy.py": task})
-    place.train("base")
-    place.train("size_2", "--add")
-    base, size_2 = json.loads(place.must("table", STUDY, "--format", "json"))
+    workplace = Place(tmp_path)
+    workplace.write(FILES | {"toy.py": task})
+    workplace.train("base")
+    workplace.train("size_2", "--add")
+    base, size_2 = json.loads(workplace.must("table", STUDY, "--format", "json"))
     assert (base["score"], size_2["score"]) == (4.0, 8.0)
     assert size_2["delta_score"] is None
     assert (
         "score has no Δ where scores can't be compared: size_2 (different units from base)."
-        in place.table("md")
+        in workplace.table("md")
     )
 
 
 def test_a_set_of_three_samples_is_not_tested(tmp_path: Path) -> None:
     """The row is right in each of them, and base in none."""
     study = sentence_studies.make(tmp_path / "runs" / "made", {"base": 0.5, "right": 0.5}, (1,))
-    for place, chance in enumerate((0.01, 1.0)):
-        sentence_studies.finish(study, place, sentence_studies.lines(place, chance)[:3])
+    for index, chance in enumerate((0.01, 1.0)):
+        sentence_studies.finish(study, index, sentence_studies.lines(index, chance)[:3])
     compared = printed(
         tmp_path, "compare", "base", "right", "sweep.name=made", "--metric", "accuracy"
     )
@@ -260,13 +266,14 @@ def test_other_seeds_than_those_of_base_are_said_with_the_difference_at_common_s
     tmp_path: Path,
 ) -> None:
     made_study(tmp_path, losses(HARD | {"moved": (*HARD["moved"], 0.15, 0.16)}))
-    still, moved = rows(tmp_path)["still"], rows(tmp_path)["moved"]
-    assert still["delta_loss"] == pytest.approx(0.0211), "from the mean over all seeds of base"
-    assert still["delta_common_seeds_loss"] == pytest.approx(0.0027)
+    still_row = rows(tmp_path)["still"]
+    moved = rows(tmp_path)["moved"]
+    assert still_row["delta_loss"] == pytest.approx(0.0211), "from the mean over all seeds of base"
+    assert still_row["delta_common_seeds_loss"] == pytest.approx(0.0027)
     assert moved["delta_common_seeds_loss"] == moved["delta_loss"]
     assert (
         float(csv_rows(tmp_path)["still"]["delta_common_seeds_loss"])
-        == still["delta_common_seeds_loss"]
+        == still_row["delta_common_seeds_loss"]
     )
     for text in (table(tmp_path), table(tmp_path, "--format", "md")):
         assert "Seeds differ: base has 1 to 5; still has 1 to 3." in text
@@ -274,13 +281,15 @@ def test_other_seeds_than_those_of_base_are_said_with_the_difference_at_common_s
 
 
 def test_where_base_alone_has_more_seeds_the_caption_stays_short(tmp_path: Path) -> None:
-    many = {f"row_{place}": [value + place / 50 for value in HARD["still"]] for place in range(9)}
-    made_study(tmp_path, losses({"base": HARD["base"], **many}))
+    many_rows = {}
+    for number in range(9):
+        many_rows[f"row_{number}"] = [value + number / 50 for value in HARD["still"]]
+    made_study(tmp_path, losses({"base": HARD["base"], **many_rows}))
     text = table(tmp_path)
     assert "Seeds differ: base has 1 to 5; 9 rows have 1 to 3." in text
     assert "At the common seeds, Δloss is 0.018 lower in 9 rows." in text
-    same = losses({"base": (0.5, 0.6, 0.55), "row": (0.5, 0.6)})
-    made_study(tmp_path / "alike", same)
+    scores = losses({"base": (0.5, 0.6, 0.55), "row": (0.5, 0.6)})
+    made_study(tmp_path / "alike", scores)
     assert "At the common seeds, Δ" in table(tmp_path / "alike")
     equal = losses({"base": (0.5, 0.6), "row": (0.5, 0.6)})
     made_study(tmp_path / "equal", equal)
@@ -318,10 +327,8 @@ FOUND = {
 def test_the_first_line_says_what_was_found(
     tmp_path: Path, better: Any, margin: float | None, line: str
 ) -> None:
-    metric, margins = (
-        Metric("loss", better=better, set="test"),
-        {} if margin is None else {"loss": margin},
-    )
+    metric = Metric("loss", better=better, set="test")
+    margins = {} if margin is None else {"loss": margin}
     study = made_study(tmp_path, losses(FOUND), (metric,), margins=margins)
     assert table(tmp_path).startswith(f"made {line} ")
     assert printed(tmp_path, "table", "sweep.name=made", "--format", "md").count(f"\n{line}\n") == 1

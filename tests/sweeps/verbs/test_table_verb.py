@@ -25,18 +25,19 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A study of four rows with three seeds, written by hand."""
     folder = tmp_path_factory.mktemp("table")
     sweep(folder, f"sweep.rows=[{','.join(ROWS)}]", "sweep.seeds=[1,2,3]")
-    study, noise = study_in(folder), random.Random(7)
+    study = study_in(folder)
+    noise = random.Random(7)
     for trial in study.trials:
-        of = study.trial_folder(trial)
-        result = of.result()
+        trial_folder = study.trial_folder(trial)
+        result = trial_folder.result()
         assert result is not None
-        for place, scores in enumerate(result["scores"].values()):
+        for index, scores in enumerate(result["scores"].values()):
             nll = 1.5 - SHIFTS[trial.row] / 20 + noise.gauss(0, 0.01)
-            bleu = 30 + 5 * place + SHIFTS[trial.row] + noise.gauss(0, 0.2)
+            bleu = 30 + 5 * index + SHIFTS[trial.row] + noise.gauss(0, 0.2)
             scores |= {"nll": nll, "ppl": math.exp(nll), "bleu": bleu, "chrf": bleu + 20}
-        of.report(1, 300, {"dev/ppl": 4.0 + 0.1 * trial.seed})
-        of.report(1, 600, {"dev/ppl": 4.2 + 0.1 * trial.seed})
-        of.write_result(result)
+        trial_folder.report(1, 300, {"dev/ppl": 4.0 + 0.1 * trial.seed})
+        trial_folder.report(1, 600, {"dev/ppl": 4.2 + 0.1 * trial.seed})
+        trial_folder.write_result(result)
     return folder
 
 
@@ -49,12 +50,13 @@ def lines(folder: Path, *options: str) -> list[dict[str, str]]:
 
 
 def test_another_set_has_its_own_scores_and_no_published_ones(folder: Path) -> None:
-    dev, test = lines(folder)[0], lines(folder, "--set", "test")[0]
+    dev = lines(folder)[0]
+    test = lines(folder, "--set", "test")[0]
     assert float(test["bleu"]) - float(dev["bleu"]) == pytest.approx(5, abs=0.5)
     assert ("paper_bleu" in dev, "paper_bleu" in test) == (True, False)
-    shown = " ".join(text(folder, "--set", "test").split())
-    assert "PPL and BLEU: measured on test" in shown
-    assert "Published values" not in shown
+    output = " ".join(text(folder, "--set", "test").split())
+    assert "PPL and BLEU: measured on test" in output
+    assert "Published values" not in output
 
 
 def test_any_metric_is_a_column_in_the_order_typed(folder: Path) -> None:
@@ -96,10 +98,10 @@ def test_rows_are_sorted_with_the_best_first(
 
 
 def test_differences_from_another_row(folder: Path) -> None:
-    found = {line["row"]: line for line in lines(folder, "--base", "a_heads_1")}
-    assert float(found["base"]["delta_bleu"]) == pytest.approx(6, abs=0.5)
-    assert float(found["base"]["paper_delta_ppl"]) == -0.37
-    assert (found["a_heads_1"]["finding_bleu"], found["base"]["finding_bleu"]) == (
+    rows = {line["row"]: line for line in lines(folder, "--base", "a_heads_1")}
+    assert float(rows["base"]["delta_bleu"]) == pytest.approx(6, abs=0.5)
+    assert float(rows["base"]["paper_delta_ppl"]) == -0.37
+    assert (rows["a_heads_1"]["finding_bleu"], rows["base"]["finding_bleu"]) == (
         "reference",
         "better",
     )
@@ -120,12 +122,12 @@ def test_chosen_seeds_are_the_only_ones_and_the_table_says_so(folder: Path) -> N
 
 
 def test_verdicts_against_the_paper(folder: Path) -> None:
-    shown = text(folder, "--verdict", "--format", "md")
-    heads = next(line for line in shown.splitlines() if "| h 1," in line)
+    table = text(folder, "--verdict", "--format", "md")
+    heads = next(line for line in table.splitlines() if "| h 1," in line)
     assert heads.count("| agrees |") == 2, "5.29 against 4.92, and 24.9 against 25.8"
-    layers = next(line for line in shown.splitlines() if "| N 1 |" in line)
+    layers = next(line for line in table.splitlines() if "| N 1 |" in line)
     assert layers.count("| disagrees |") == 2
-    assert "Rule for PPL: a row agrees if" in shown
+    assert "Rule for PPL: a row agrees if" in table
     assert {line["row"]: line["verdict_bleu"] for line in lines(folder)}[
         "c_layers_2"
     ] == "disagrees"
@@ -183,9 +185,9 @@ def test_a_set_without_scores_is_refused_with_what_scores_it(tmp_path: Path) -> 
 
 
 def test_all_wrong_options_are_told_at_once(folder: Path) -> None:
-    told = refusal(folder, "table", "--set", "x", "--base", "y", "--rows", "z")
+    message = refusal(folder, "table", "--set", "x", "--base", "y", "--rows", "z")
     assert all(
-        key in told for key in ("for 3 reasons", "--set names", "--base names", "--rows names")
+        key in message for key in ("for 3 reasons", "--set names", "--base names", "--rows names")
     )
 
 
@@ -195,15 +197,15 @@ NASTY = r"100 % & <b>$x_1$</b> {\it} ~^# | [a] *†‡° ▲▼▽◇⇈ ε ≥ 
 @pytest.fixture(scope="module")
 def nasty(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The study with a group, a change and a failure that hold every special letter."""
-    place = tmp_path_factory.mktemp("nasty")
-    shutil.copytree(folder / "runs", place / "runs")
-    study = read_study(place / "runs" / "synthetic-tiny")
+    workplace = tmp_path_factory.mktemp("nasty")
+    shutil.copytree(folder / "runs", workplace / "runs")
+    study = read_study(workplace / "runs" / "synthetic-tiny")
     cells = study.cells | {"c_layers_2": {"nota_bene": NASTY, "n_layers": 1}}
     write_study(type(study)(**{**vars(study), "cells": cells}))
-    broken = study.trial_folder(study.trials[-1])
-    broken.result_path.unlink()
-    broken.write_error(f"ValueError: {NASTY}")
-    return place
+    failed_trial = study.trial_folder(study.trials[-1])
+    failed_trial.result_path.unlink()
+    failed_trial.write_error(f"ValueError: {NASTY}")
+    return workplace
 
 
 PAPER = r"""\documentclass[twocolumn]{article}
@@ -245,17 +247,18 @@ def test_latex_is_typeset_in_two_columns(
     (tmp_path / "table.tex").write_text(table, "utf-8")
     (tmp_path / "page.tex").write_text(PAPER.replace("PACKAGES", packages), "utf-8")
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "page.tex"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
-    assert done.returncode == 0, done.stdout.decode("utf-8", "replace")[-2000:]
+    process = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
+    assert process.returncode == 0, process.stdout.decode("utf-8", "replace")[-2000:]
     assert (tmp_path / "page.pdf").stat().st_size > 10_000
     if environment == "table" and NASTY not in options:
-        assert b"Overfull" not in done.stdout
+        assert b"Overfull" not in process.stdout
 
 
 def test_a_page_for_print_has_the_words_of_the_terminal_and_a_short_caption(folder: Path) -> None:
-    tex, markdown = text(folder, "--format", "tex"), text(folder, "--format", "md")
+    tex = text(folder, "--format", "tex")
+    markdown = text(folder, "--format", "md")
     words = "learned positional embedding instead of sinusoids"
-    assert all(words in shown for shown in (tex, markdown))
+    assert all(words in page for page in (tex, markdown))
     assert not [
         row
         for row in ROWS[1:]
@@ -268,15 +271,16 @@ def test_a_page_for_print_has_the_words_of_the_terminal_and_a_short_caption(fold
         part in caption
         for part in ("PPL and BLEU on dev", "3 seeds", "better than base", "worse than base")
     )
-    short = text(folder, "--format", "md", "--short").partition("\n\n")[2]
-    assert "PPL and BLEU on dev" in short
-    assert len(short) < len(markdown.partition("\n\n")[2]) / 2
+    short_caption = text(folder, "--format", "md", "--short").partition("\n\n")[2]
+    assert "PPL and BLEU on dev" in short_caption
+    assert len(short_caption) < len(markdown.partition("\n\n")[2]) / 2
     assert len(text(folder, "--format", "tex", "--long")) > len(tex) + 300
-    named = text(
+    labeled_table = text(
         folder, "--format", "tex", "--row", "--caption", "Mine & yours", "--label", "tab:mine"
     )
     assert all(
-        part in named for part in (r"a\_heads\_1", r"\caption{Mine \& yours}", r"\label{tab:mine}")
+        part in labeled_table
+        for part in (r"a\_heads\_1", r"\caption{Mine \& yours}", r"\label{tab:mine}")
     )
     assert "a_heads_1" in text(folder, "--row", "--columns", "bleu")
     assert text(folder, "--format", "md", "--no-row") == markdown

@@ -17,7 +17,9 @@ from tracking.study import Study
 from tracking.table.latex import for_latex
 from tracking.table.tested_captions import _reason_words
 
-A, B = (Metric(name, label="loss", set=on) for name, on in (("a", "dev"), ("b", "test")))
+A, B = (
+    Metric(name, label="loss", set=set_name) for name, set_name in (("a", "dev"), ("b", "test"))
+)
 
 
 def edit_results(study: Study, **entries: Any) -> None:
@@ -39,7 +41,8 @@ def test_metrics_of_one_label_are_told_apart_by_their_sets() -> None:
     ("other", "words"), [("2 seeds", "2 seeds"), (object(), "accuracy: 2 seeds")]
 )
 def test_a_reason_of_some_metrics_names_them(other: object, words: str) -> None:
-    accuracy, speed = Metric("accuracy"), Metric("speed")
+    accuracy = Metric("accuracy")
+    speed = Metric("speed")
     assert _reason_words([(accuracy, "2 seeds"), (speed, other)]) == words
 
 
@@ -69,8 +72,10 @@ def test_every_cost_of_an_unfinished_row_is_its_state_said_once(tmp_path: Path) 
 
 
 def test_differences_at_common_seeds_are_sorted_with_the_best_first(tmp_path: Path) -> None:
-    up = Metric("loss", set="test")
-    made_study(tmp_path, losses({"base": (1.0, 1.1), "low": (0.5, 0.6), "high": (2.0, 2.1)}), (up,))
+    loss = Metric("loss", set="test")
+    made_study(
+        tmp_path, losses({"base": (1.0, 1.1), "low": (0.5, 0.6), "high": (2.0, 2.1)}), (loss,)
+    )
     assert [*rows(tmp_path, "--sort", "delta_common_seeds_loss")] == ["high", "base", "low"]
 
 

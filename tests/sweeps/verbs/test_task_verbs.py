@@ -75,20 +75,20 @@ def test_they_are_listed_with_the_name_of_their_task_alone(folder: Path) -> None
     for words in (["--help", "task=small"], ["reveal", "--help", "task=small"]):
         assert "Reveal what a trial has learned" in printed(folder, *words)
     assert "reveal" not in typed(folder, "--help").stdout
-    done = typed(folder, "reveal", "base-s1", "sweep.name=s")
-    assert done.exit_code == 2
+    outcome = typed(folder, "reveal", "base-s1", "sweep.name=s")
+    assert outcome.exit_code == 2
     assert "For a verb of your own task, add task=small." in " ".join(
-        re.sub("[│\n]", " ", done.stderr).split()
+        re.sub("[│\n]", " ", outcome.stderr).split()
     )
     assert typed(folder, "translate", "base-s1", *BASE).exit_code == 2
 
 
 def test_every_name_gives_the_trial_with_what_was_typed(folder: Path) -> None:
     (checkpoint,) = (folder / "runs/s/base-s1/checkpoints").glob("*/a1/step-2")
-    own = "s/base-s1 4 4 2.0 0.5 {}"
-    assert said_by(folder, "reveal", "base-s1", *BASE) == [own]
-    assert said_by(folder, "reveal", "s/base-s1", "task=small") == [own]
-    assert said_by(folder, "reveal", "runs/s/base-s1", "task=small") == [own]
+    description = "s/base-s1 4 4 2.0 0.5 {}"
+    assert said_by(folder, "reveal", "base-s1", *BASE) == [description]
+    assert said_by(folder, "reveal", "s/base-s1", "task=small") == [description]
+    assert said_by(folder, "reveal", "runs/s/base-s1", "task=small") == [description]
     assert said_by(folder, "reveal", str(checkpoint), "task=small") == [
         "s/base-s1 at step 2 2 2 1.0 0.5 {}"
     ]
@@ -110,26 +110,27 @@ def test_a_verb_takes_a_text_after_the_trial_even_with_an_equals_sign(folder: Pa
 
 
 def result(folder: Path, trial: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / "runs/s" / trial / "result.json").read_text())
-    return found
+    content: dict[str, Any] = json.loads((folder / "runs/s" / trial / "result.json").read_text())
+    return content
 
 
 def test_scores_are_kept_and_other_settings_apart(folder: Path) -> None:
-    trial, before = folder / "runs/s/base-s1", result(folder, "base-s1")
+    trial = folder / "runs/s/base-s1"
+    result_before = result(folder, "base-s1")
     line, advice = said_by(folder, "rescore", "base-s1", *BASE, "train.cut=0.75")
-    name, scored, place = json.loads(line)
-    assert (name, scored["dev"]["score"], place) == (
+    name, scored, path = json.loads(line)
+    assert (name, scored["dev"]["score"], path) == (
         "s/base-s1",
         2.25,
         str(trial / "texts/dev@cut0.75.txt"),
     )
-    assert Path(place).read_text() == "kept\n"
+    assert Path(path).read_text() == "kept\n"
     head, sample = map(
         json.loads, (trial / "statistics/dev@cut0.75.jsonl").read_text().splitlines()
     )
     assert (head["scores"], sample) == (scored["dev"], {"part": 3.0})
     assert advice == "Next: allelse table sweep.name=s"
-    assert result(folder, "base-s1") == before
+    assert result(folder, "base-s1") == result_before
     *lines, _ = said_by(folder, "rescore", "base-s1", "copy/base-s1", "base-s1", *BASE)
     rescored = [json.loads(line)[:2] for line in lines]
     assert [(name, scored["dev"]["score"]) for name, scored in rescored] == [
@@ -168,8 +169,8 @@ def test_what_is_wrong_is_refused(folder: Path, words: list[str], said: str) -> 
 
 
 def test_verbs_of_another_task_refuse_it(folder: Path) -> None:
-    said = refusal(folder, "translate", "base-s1", "sweep.name=s")
-    assert "base-s1 is a trial of the task small must be one of the task translation" in said
+    message = refusal(folder, "translate", "base-s1", "sweep.name=s")
+    assert "base-s1 is a trial of the task small must be one of the task translation" in message
 
 
 def test_a_verb_without_a_trained_first_is_refused(tmp_path: Path) -> None:
@@ -179,8 +180,8 @@ def test_a_verb_without_a_trained_first_is_refused(tmp_path: Path) -> None:
             "\n\ndef reveal(name: str) -> None: ...\n\n\ntask = Task(**vars(task) | {'verbs': "
             "(reveal,)})\n"
         )
-    said = refusal(tmp_path, "reveal", "base-s1", "task=small")
+    message = refusal(tmp_path, "reveal", "base-s1", "task=small")
     assert (
         "whose verb reveal cannot be called its first parameter must be annotated with Trained"
-        in said
+        in message
     )

@@ -11,8 +11,8 @@ SECOND = "sweep.name=second"
 
 def same_settings(study: Path) -> list[str]:
     """The overrides that compose the study again."""
-    chosen = json.loads((study / "study.json").read_text("utf-8"))["chosen"]
-    values = [f"{key}={json.dumps(value)}" for key, value in chosen["values"].items()]
+    choices = json.loads((study / "study.json").read_text("utf-8"))["chosen"]
+    values = [f"{key}={json.dumps(value)}" for key, value in choices["values"].items()]
     return ["data=files", *values, "sweep.rows=[base]", "sweep.seeds=[1]"]
 
 
@@ -26,7 +26,7 @@ def copy_with_this_study(trained: Path, folder: Path) -> Path:
 
 
 def translations(folder: Path, trial: str) -> bytes:
-    done = typed(
+    outcome = typed(
         folder,
         "translate",
         trial,
@@ -35,7 +35,7 @@ def translations(folder: Path, trial: str) -> bytes:
         "--output",
         f"{trial.replace('/', '-')}.txt",
     )
-    assert done.exit_code == 0, done.output
+    assert outcome.exit_code == 0, outcome.output
     return (folder / f"{trial.replace('/', '-')}.txt").read_bytes()
 
 

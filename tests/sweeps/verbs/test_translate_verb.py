@@ -37,8 +37,8 @@ ODD = {
 def translated(folder: Path, text: str, *words: str) -> list[str]:
     """The translations of these lines, through files."""
     (folder / "source.txt").write_bytes(text.encode("utf-8"))
-    done = typed(folder, "translate", *words, *FILES)
-    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "")
+    outcome = typed(folder, "translate", *words, *FILES)
+    assert (outcome.exit_code, outcome.stdout, outcome.stderr) == (0, "", "")
     return (folder / "target.txt").read_bytes().decode("utf-8").split("\n")[:-1]
 
 
@@ -68,9 +68,9 @@ def test_a_model_has_many_names(
     checkpoint = str(attempt.relative_to(trained) / "step-400")
     for name in ("copies/base-s1", "runs/copies/base-s1", str(trial), run_id, checkpoint):
         assert translated(trained, dev, name) == expected, name
-    earlier = translated(trained, dev, checkpoint.replace("400", "200"))
-    assert len(earlier) == len(expected)
-    assert earlier != expected
+    earlier_lines = translated(trained, dev, checkpoint.replace("400", "200"))
+    assert len(earlier_lines) == len(expected)
+    assert earlier_lines != expected
 
 
 def test_the_best_n_translations_come_in_order_with_their_scores(
@@ -90,22 +90,24 @@ def test_the_best_n_translations_come_in_order_with_their_scores(
 
 def test_the_mean_of_checkpoints_is_another_model(trained: Path, attempt: Path) -> None:
     longer = (trained / "test.txt").read_text("utf-8")  # no two models make the same mistakes there
-    averaged = translated(trained, longer, "copies/base-s1", "--average", "2")
-    assert averaged == translated(trained, longer, "copies/base-s1", "decode.average_checkpoints=2")
-    assert averaged != translated(trained, longer, "copies/base-s1")
-    before = str(attempt / "step-300")  # a mean ends at the checkpoint that is named
-    assert translated(trained, longer, before, "--average", "2") != averaged
+    mean = translated(trained, longer, "copies/base-s1", "--average", "2")
+    assert mean == translated(trained, longer, "copies/base-s1", "decode.average_checkpoints=2")
+    assert mean != translated(trained, longer, "copies/base-s1")
+    checkpoint = str(attempt / "step-300")  # a mean ends at the checkpoint that is named
+    assert translated(trained, longer, checkpoint, "--average", "2") != mean
 
 
 def test_odd_lines_keep_the_others_and_their_number(trained: Path) -> None:
     (trained / "source.txt").write_bytes("\n".join(["a b\r", *ODD.values(), "c d e"]).encode())
-    done = typed(trained, "translate", *TRIAL, *FILES)
-    before, *odd, after, end = (trained / "target.txt").read_bytes().decode("utf-8").split("\n")
-    assert (done.exit_code, before, after, end) == (0, "a b", "c d e", "")
-    empty = {name for name, line in zip(ODD, odd, strict=True) if not line}
-    assert empty == {"nothing", "blanks"}
+    outcome = typed(trained, "translate", *TRIAL, *FILES)
+    line_before, *odd_lines, line_after, end = (
+        (trained / "target.txt").read_bytes().decode("utf-8").split("\n")
+    )
+    assert (outcome.exit_code, line_before, line_after, end) == (0, "a b", "c d e", "")
+    empty_lines = {name for name, line in zip(ODD, odd_lines, strict=True) if not line}
+    assert empty_lines == {"nothing", "blanks"}
     warning = "source.txt: line 8 has more than 320 pieces; the rest of it is ignored\n"
-    assert done.stderr == warning, "sinusoids hold 8 × max_positions pieces of a line"
+    assert outcome.stderr == warning, "sinusoids hold 8 × max_positions pieces of a line"
 
 
 @pytest.mark.parametrize(
@@ -123,9 +125,9 @@ def test_damaged_input_ends_it_after_the_lines_before(
     trained: Path, content: bytes, said: str, target: str | None
 ) -> None:
     (trained / "source.txt").write_bytes(content)
-    done = typed(trained, "translate", *TRIAL, *FILES)
-    assert done.exit_code == 2
-    assert said in done.stderr
+    outcome = typed(trained, "translate", *TRIAL, *FILES)
+    assert outcome.exit_code == 2
+    assert said in outcome.stderr
     assert target is None or (trained / "target.txt").read_text("utf-8") == target
 
 
@@ -134,8 +136,8 @@ def test_compressed_lines_and_a_byte_order_mark_are_read(
     trained: Path, pack: Callable[[bytes], bytes]
 ) -> None:
     (trained / "source.txt").write_bytes(pack(b"\xef\xbb\xbfa b\nc d e"))
-    done = typed(trained, "translate", *TRIAL, *FILES)
-    assert (done.exit_code, (trained / "target.txt").read_text("utf-8")) == (0, "a b\nc d e\n")
+    outcome = typed(trained, "translate", *TRIAL, *FILES)
+    assert (outcome.exit_code, (trained / "target.txt").read_text("utf-8")) == (0, "a b\nc d e\n")
 
 
 def test_each_typed_line_is_translated_at_once_and_a_person_may_interrupt(trained: Path) -> None:
@@ -190,23 +192,23 @@ def test_impossible_settings_are_refused(
 
 def test_a_reader_that_leaves_ends_it(trained: Path) -> None:
     script = f"{{ yes 'a b c' | {shlex.join(COMMAND)}; echo ${{PIPESTATUS[1]}} >&2; }} | head -1"
-    done = subprocess.run(
+    process = subprocess.run(
         ["bash", "-c", script], cwd=trained, capture_output=True, text=True, timeout=120
     )
-    assert (done.stdout, done.stderr) == ("a b c\n", "0\n")
+    assert (process.stdout, process.stderr) == ("a b c\n", "0\n")
 
 
 def test_closed_input_is_refused_before_an_output_is_replaced(trained: Path, dev: str) -> None:
     script = f"{shlex.join(COMMAND)} --output dev.txt <&-"
-    done = subprocess.run(
+    process = subprocess.run(
         ["bash", "-c", script], cwd=trained, capture_output=True, text=True, timeout=120
     )
-    assert (done.returncode, "standard input is closed" in done.stderr) == (2, True)
+    assert (process.returncode, "standard input is closed" in process.stderr) == (2, True)
     assert (trained / "dev.txt").read_text("utf-8") == dev
 
 
 def test_a_trial_of_another_study_is_suggested(trial: Path, tmp_path: Path) -> None:
     shutil.copytree(trial.parent, tmp_path / "runs" / "copies")
-    refused = refusal(tmp_path, "translate", "base-s1")
-    assert "did you mean copies/base-s1?" in refused
-    assert "studies there: copies" in refused
+    message = refusal(tmp_path, "translate", "base-s1")
+    assert "did you mean copies/base-s1?" in message
+    assert "studies there: copies" in message

@@ -46,12 +46,12 @@ def driver_of(
     tell: Callable[[Event], None],
     steps: int = 4,
     early_stop: bool = False,
-    **given: Any,
+    **settings: Any,
 ) -> Driver:
     """A driver of a trial whose work consists of these lines; its checkpoints lie in ``folder``."""
     name = f"calls_{uuid.uuid4().hex}"  # a module is imported once
-    head, _, rest = SOURCE.partition("def work(")
-    _, _, task = rest.partition("\n\n\n")
+    head, _, tail = SOURCE.partition("def work(")
+    _, _, task = tail.partition("\n\n\n")
     task = task.replace("work=work", f"work=work, early_stop={early_stop}")
     work = f"def work(trial: Trial[Config]) -> None:\n{indent(body, '    ')}\n\n"
     (folder / f"{name}.py").write_text(f"{head}{work}{task}")
@@ -59,19 +59,20 @@ def driver_of(
         "model": {"size": 8, "kind": "round"},
         "train": {"steps": steps, "rate": 0.5, "every": 2, "cut": 0.5},
     }
-    number = given.pop("attempt", 1)
+    number = settings.pop("attempt", 1)
     places = str(folder), "", str(folder / "checkpoints")
     # whether it is measured depends on what this process has imported
-    given.setdefault("sustained_tflops", 1.0)
+    settings.setdefault("sustained_tflops", 1.0)
     return Driver(
-        Assignment(name, str(folder), config, 1, number, *places, "k" * 64, run="r", **given), tell
+        Assignment(name, str(folder), config, 1, number, *places, "k" * 64, run="r", **settings),
+        tell,
     )
 
 
-def events_of(folder: Path, body: str, **given: Any) -> list[Event]:
+def events_of(folder: Path, body: str, **settings: Any) -> list[Event]:
     """Run a work of these lines."""
     events: list[Event] = []
-    driver = driver_of(folder, body, events.append, **given)
+    driver = driver_of(folder, body, events.append, **settings)
     driver.newest()
     driver.work(0, 1, "", lambda: False)
     return events
@@ -86,9 +87,9 @@ def test_all_calls_become_events_in_their_order(tmp_path: Path) -> None:
         *("Started", "About", "Report", "Report", "About", "Noticed", "Report"),
         *("About", "Evaluated", "About", "Finished"),
     ]
-    rate, about, *_ = [event for event in events if isinstance(event, About)]
+    rate, description, *_ = [event for event in events if isinstance(event, About)]
     assert rate == About({"sustained": {"flops_per_s": 1e12, "source": "typed"}})
-    assert about == About({"about": {"points": 3}})
+    assert description == About({"about": {"points": 3}})
     (evaluated,) = [event for event in events if isinstance(event, Evaluated)]
     assert evaluated.artifacts["texts/dev.txt"] == "one\n"
     assert evaluated.artifacts["statistics/dev.jsonl"].count("\n") == 3
@@ -120,14 +121,15 @@ for step in range(1, 5):
     trial.evaluated("dev", {"score": 1.0})
     trial.evaluated("test", {"score": 1.0})
 """
-    now, events = [100.0], list[Event]()
+    seconds = [100.0]
+    events = list[Event]()
 
     def tell(event: Event) -> None:
         events.append(event)
-        now[0] += {Noticed: 10.0, Evaluated: 500.0}.get(type(event), 0.0)
+        seconds[0] += {Noticed: 10.0, Evaluated: 500.0}.get(type(event), 0.0)
 
     clock = SimpleNamespace(
-        monotonic=lambda: now[0], time=time.time, process_time=time.process_time
+        monotonic=lambda: seconds[0], time=time.time, process_time=time.process_time
     )
     for module in ("attempt_costs", "pace"):
         monkeypatch.setattr(f"sweeps.worker.{module}.time", clock)
@@ -155,18 +157,19 @@ def test_reports_of_one_step_are_merged_and_the_later_value_counts(tmp_path: Pat
     events = events_of(tmp_path, SPLIT)
     # the last of each step
     reports = {event.step: event.metrics for event in events if isinstance(event, Report)}
-    own = [
-        {name: of for name, of in metrics.items() if "system/" not in name}
-        for metrics in reports.values()
-    ]
+    values = []
+    for metrics in reports.values():
+        values.append({name: value for name, value in metrics.items() if "system/" not in name})
     merged = {"train/loss": 1.0, "rate": 0.25, "eval/loss": 3.0}
-    assert own == [merged, merged, merged, {**merged, "runtime": 9.0}]
-    told = [event for event in events if isinstance(event, Noticed)]
-    assert len(told) == 1
-    assert told[0].quiet
-    assert "step 1 was reported more than once; later values replace earlier ones" in told[0].text
-    again = events_of(tmp_path, SPLIT, attempt=2)
-    assert [event.step for event in again if isinstance(event, Report)] == [4]
+    assert values == [merged, merged, merged, {**merged, "runtime": 9.0}]
+    notices = [event for event in events if isinstance(event, Noticed)]
+    assert len(notices) == 1
+    assert notices[0].quiet
+    assert (
+        "step 1 was reported more than once; later values replace earlier ones" in notices[0].text
+    )
+    second_events = events_of(tmp_path, SPLIT, attempt=2)
+    assert [event.step for event in second_events if isinstance(event, Report)] == [4]
 
 
 def test_a_resumed_attempt_that_trains_its_saved_step_again_fails(tmp_path: Path) -> None:
@@ -217,9 +220,9 @@ trial.evaluated("dev", {"score": 1.0})
 
 
 def test_cpu_seconds_stay_unknown_where_an_earlier_version_counted_none(tmp_path: Path) -> None:
-    before = driver_of(tmp_path, LOOP, lambda event: None)
-    before.store.save(2, {"step": 2}, 1.0, None, ())
-    before.store.settle()
+    driver = driver_of(tmp_path, LOOP, lambda event: None)
+    driver.store.save(2, {"step": 2}, 1.0, None, ())
+    driver.store.settle()
     finished = events_of(tmp_path, LOOP, attempt=2)[-1]
     assert isinstance(finished, Finished)
     assert finished.step == 4
@@ -298,7 +301,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("body", "kind", "words"), WRONG, ids=[each[0][:50] for each in WRONG])
+@pytest.mark.parametrize(("body", "kind", "words"), WRONG, ids=[case[0][:50] for case in WRONG])
 def test_what_cannot_be_used_fails_the_trial(
     tmp_path: Path, body: str, kind: type[Exception], words: str
 ) -> None:
@@ -315,9 +318,9 @@ trial.notice("one \\ud800 and \\x1b[1m")
 trial.evaluated("dev", {"score": float("inf")})
 """
     events = events_of(tmp_path, body)
-    told = [event.text for event in events if isinstance(event, Noticed)]
-    assert told[0] == "train/loss is nan at step 1; the journal omits non-finite values"
-    assert told[1:] == [r"one \ud800 and \x1b[1m"]
+    texts = [event.text for event in events if isinstance(event, Noticed)]
+    assert texts[0] == "train/loss is nan at step 1; the journal omits non-finite values"
+    assert texts[1:] == [r"one \ud800 and \x1b[1m"]
     assert all("train/loss" not in event.metrics for event in events if isinstance(event, Report))
     finished = events[-1]
     assert isinstance(finished, Finished)
@@ -328,8 +331,8 @@ def test_a_secret_of_the_worker_s_own_environment_is_told_to_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_TOKEN", "of-this-node")
-    (started, _, told, *_) = events_of(tmp_path, 'trial.notice("of-this-node")\n' + LOOP)
-    assert told == Noticed("***")
+    (started, _, notice, *_) = events_of(tmp_path, 'trial.notice("of-this-node")\n' + LOOP)
+    assert notice == Noticed("***")
     assert "of-this-node" not in str(started)
 
 

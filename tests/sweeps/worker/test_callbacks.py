@@ -175,7 +175,7 @@ def test_the_callbacks_import_no_framework() -> None:
         "import sys, allelse.callbacks; print({'torch', 'transformers', "
         "'lightning'} & {*sys.modules})"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    assert done.stdout.strip() == "set()"
+    assert process.stdout.strip() == "set()"

@@ -32,18 +32,18 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 @pytest.fixture
 def opened(url: str) -> Opened:
     def store(attempt: int = 1, keep: Keep = ALL) -> Checkpoints:
-        made = Checkpoints(url, KEY, attempt, keep)
-        made.claim("r")
-        made.newest()
-        return made
+        checkpoints = Checkpoints(url, KEY, attempt, keep)
+        checkpoints.claim("r")
+        checkpoints.newest()
+        return checkpoints
 
     return store
 
 
 def save(store: Checkpoints, *steps: int, scores: tuple[float | None, ...] = ()) -> None:
-    for place, step in enumerate(steps):
+    for index, step in enumerate(steps):
         store.save(
-            step, {"w": torch.full((2,), float(step))}, 1.0, scores[place] if scores else None, ()
+            step, {"w": torch.full((2,), float(step))}, 1.0, scores[index] if scores else None, ()
         )
     store.settle()
 
@@ -83,29 +83,36 @@ def trained() -> dict[str, Any]:
 
 
 def test_a_state_comes_back_to_the_bit(opened: Opened) -> None:
-    store, state = opened(), trained()
+    store = opened()
+    state = trained()
     reports = Report(1, {"loss": 0.5}, 1.0), Report(2, {"loss": 0.25}, 2.0, 1, True)
     store.save(7, state, 12.5, None, reports)
     store.settle()
-    found = opened(2).newest()
-    assert found is not None
-    assert (found.saved.step, found.manifest.seconds, str(found.start.checkpoint)) == (
+    checkpoint = opened(2).newest()
+    assert checkpoint is not None
+    assert (
+        checkpoint.saved.step,
+        checkpoint.manifest.seconds,
+        str(checkpoint.start.checkpoint),
+    ) == (
         7,
         12.5,
         "a1/step-7",
     )
-    assert found.manifest.reports == reports
+    assert checkpoint.manifest.reports == reports
     names = {path.rpartition("/")[2] for path in files_of(store, 7)}
     assert names == {"tensors.safetensors", "arrays.safetensors", "manifest.json"}, (
         "nothing is read by executing it"
     )
-    assert not differing(leaves(state), leaves(found.saved.state))
-    assert type(found.saved.state["numbers"][2, "b"]) is np.float32
-    assert found.saved.state["tuple"] == state["tuple"]
+    assert not differing(leaves(state), leaves(checkpoint.saved.state))
+    assert type(checkpoint.saved.state["numbers"][2, "b"]) is np.float32
+    assert checkpoint.saved.state["tuple"] == state["tuple"]
 
 
 def test_what_training_does_next_changes_no_checkpoint(opened: Opened) -> None:
-    store, weights, array = opened(), torch.zeros(3), np.zeros(3)
+    store = opened()
+    weights = torch.zeros(3)
+    array = np.zeros(3)
     store.save(1, {"w": weights, "a": array}, 0.0, None, ())
     weights += 1
     array += 1
@@ -160,9 +167,11 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_notice(
     manifest, part = sorted(files_of(store, 20))
     damage(store.files.filesystem, part, manifest)
     notices: list[str] = []
-    found = Checkpoints(store.url.rpartition("/")[0], KEY, 2, ALL, tell=notices.append).newest()
-    assert found is not None
-    assert found.saved.step == 10
+    checkpoint = Checkpoints(
+        store.url.rpartition("/")[0], KEY, 2, ALL, tell=notices.append
+    ).newest()
+    assert checkpoint is not None
+    assert checkpoint.saved.step == 10
     (notice,) = notices
     assert words in notice
     assert notice.endswith("; skipped")
@@ -175,12 +184,12 @@ def test_an_unfinished_checkpoint_and_that_of_another_trial_are_no_start(opened:
     files.makedirs(f"{store.root}/a1/step-30", exist_ok=True)
     files.pipe_file(f"{store.root}/a1/step-30/tensors.safetensors", b"half")
     content = json.loads(files.cat_file(f"{store.root}/a1/step-10/manifest.json"))
-    other = Checkpoints(store.url.rpartition("/")[0], KEY[:16] + "f" * 48, 2, ALL)
-    assert other.newest() is None
+    foreign = Checkpoints(store.url.rpartition("/")[0], KEY[:16] + "f" * 48, 2, ALL)
+    assert foreign.newest() is None
     assert content["key"] == KEY
-    found = opened(2).newest()
-    assert found is not None
-    assert found.saved.step == 10
+    checkpoint = opened(2).newest()
+    assert checkpoint is not None
+    assert checkpoint.saved.step == 10
 
 
 @pytest.mark.parametrize(
@@ -201,38 +210,38 @@ def test_what_stays(opened: Opened, keep: Keep, kept: list[int]) -> None:
 
 def test_a_resumed_attempt_keeps_what_it_started_from_until_it_has_enough(opened: Opened) -> None:
     save(opened(keep=Keep(2, True, (10,))), 10, 20, 30, 40, scores=(9.0, 1.0, 2.0, 3.0))
-    later = opened(2, Keep(2, True, (10,)))
-    save(later, 50, scores=(4.0,))
-    assert steps_of(later) == [10, 20, 40, 50]
-    save(later, 60, scores=(4.0,))
-    assert steps_of(later) == [10, 20, 50, 60]
+    second_attempt = opened(2, Keep(2, True, (10,)))
+    save(second_attempt, 50, scores=(4.0,))
+    assert steps_of(second_attempt) == [10, 20, 40, 50]
+    save(second_attempt, 60, scores=(4.0,))
+    assert steps_of(second_attempt) == [10, 20, 50, 60]
 
 
 def test_a_past_that_was_given_up_goes(opened: Opened) -> None:
     store = opened()
     save(store, 10, 20)
     store.files.filesystem.pipe_file(f"{store.root}/a1/step-20/tensors.safetensors", b"damaged")
-    later = opened(2, Keep(newest=2))
-    save(later, 15)
-    assert steps_of(later) == [10, 15]
+    second_attempt = opened(2, Keep(newest=2))
+    save(second_attempt, 15)
+    assert steps_of(second_attempt) == [10, 15]
 
 
 def test_an_older_attempt_neither_writes_nor_removes(opened: Opened) -> None:
-    older = opened()
-    save(older, 10)
-    newer = opened(2)
-    save(newer, 20)
+    first_attempt = opened()
+    save(first_attempt, 10)
+    second_attempt = opened(2)
+    save(second_attempt, 20)
     with pytest.raises(SupersededError, match="attempt 2 owns"):
-        save(older, 30)
+        save(first_attempt, 30)
     with pytest.raises(SupersededError):
-        older.tidy()
-    assert steps_of(newer) == [10, 20]
+        first_attempt.tidy()
+    assert steps_of(second_attempt) == [10, 20]
 
 
 def test_a_missing_step_is_named_with_those_that_are_there(opened: Opened) -> None:
     store = opened()
     save(store, 10, 20)
-    assert [each.step for each in store.states([20, 10])] == [20, 10]
+    assert [state.step for state in store.states([20, 10])] == [20, 10]
     with pytest.raises(
         MissingStepError, match="no complete checkpoint of step 15; other steps: 10, 20"
     ):
@@ -241,7 +250,7 @@ def test_a_missing_step_is_named_with_those_that_are_there(opened: Opened) -> No
 
 def test_all_workers_start_from_the_bytes_that_rank_zero_names(opened: Opened, url: str) -> None:
     save(opened(), 10)
-    found = opened(2).newest()
-    assert found is not None
-    other = Checkpoints(url, KEY, 2, ALL).at(found.start)
-    assert (other.manifest, other.saved.step) == (found.manifest, 10)
+    checkpoint = opened(2).newest()
+    assert checkpoint is not None
+    twin = Checkpoints(url, KEY, 2, ALL).at(checkpoint.start)
+    assert (twin.manifest, twin.saved.step) == (checkpoint.manifest, 10)

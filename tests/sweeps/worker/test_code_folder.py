@@ -58,11 +58,11 @@ def test_what_a_process_imports_now_is_what_was_recorded_and_later_what_is_there
 
 @pytest.mark.parametrize("root", ["/", str(Path(sys.base_prefix).parent), sys.base_prefix])
 def test_python_below_the_folder_of_a_task_is_not_the_users(root: str, study: Path) -> None:
-    before = dict(sys.modules)
+    modules_before = dict(sys.modules)
     with running_code(Code({"no_such_module.py": b""}, {"": root}), study):
-        lost = before.keys() - sys.modules.keys()
+        lost_modules = modules_before.keys() - sys.modules.keys()
         importlib.import_module("wsgiref.headers")
-    assert not {name for name in lost if name.partition(".")[0] in sys.stdlib_module_names}
+    assert not {name for name in lost_modules if name.partition(".")[0] in sys.stdlib_module_names}
 
 
 def test_a_compiled_module_is_not_imported_twice(

@@ -72,10 +72,10 @@ def test_a_typed_rate_gives_device_flops_and_mfu_in_every_output(tmp_path: Path)
         result["device_flops"],
         result["mfu"],
     )
-    chosen = allelse(tmp_path, "table", STUDY[1], "--columns", "flops,device_flops,mfu").stdout
-    assert "device FLOPs" in chosen
-    assert "MFU" in chosen
-    assert "what a device sustains (typed)" in " ".join(chosen.split())
+    table = allelse(tmp_path, "table", STUDY[1], "--columns", "flops,device_flops,mfu").stdout
+    assert "device FLOPs" in table
+    assert "MFU" in table
+    assert "what a device sustains (typed)" in " ".join(table.split())
     allelse(tmp_path, "report", STUDY[1])
     page = (tmp_path / "runs/toy/report.html").read_text()
     assert "device FLOPs per seed" in page
@@ -102,9 +102,9 @@ def test_without_torch_and_a_typed_rate_there_are_no_device_flops(tmp_path: Path
 
 
 def test_a_rate_must_be_above_zero(tmp_path: Path) -> None:
-    done = allelse(tmp_path, "plan", "cluster.sustained_tflops=0")
-    assert done.returncode == 2
-    assert "cluster.sustained_tflops" in done.stderr
+    outcome = allelse(tmp_path, "plan", "cluster.sustained_tflops=0")
+    assert outcome.returncode == 2
+    assert "cluster.sustained_tflops" in outcome.stderr
 
 
 def test_the_cpu_seconds_of_a_measurement_are_not_the_training_s() -> None:
@@ -112,6 +112,8 @@ def test_the_cpu_seconds_of_a_measurement_are_not_the_training_s() -> None:
     time = TrainingTime(0.0, 0.0, cast(CpuTime, cpu))
     time.go_on()
     with time.left_out():
-        cpu.own, cpu.total = 4.0, 14.0
-    cpu.own, cpu.total = 6.0, 16.0
+        cpu.own = 4.0
+        cpu.total = 14.0
+    cpu.own = 6.0
+    cpu.total = 16.0
     assert time.cpu_seconds == 2.0

@@ -13,11 +13,10 @@ ENDS = f"{STOPS}        if (step, trial.seed) == (2, 2):\n            break\n"
 def test_a_trial_that_ends_early_is_finished_and_every_output_says_so(tmp_path: Path) -> None:
     write_task(tmp_path, {STOPS: ENDS})
     for seed in (1, 2):
-        done = typed(
-            tmp_path, "train", "task=small", f"sweep.seeds=[{seed}]", *["--add"] * (seed == 2)
-        )
-        assert done.exit_code == 0, done.output
-        assert (", stopped at 2 of 4, dev score" in done.output) == (seed == 2)
+        options = ["--add"] if seed == 2 else []
+        outcome = typed(tmp_path, "train", "task=small", f"sweep.seeds=[{seed}]", *options)
+        assert outcome.exit_code == 0, outcome.output
+        assert (", stopped at 2 of 4, dev score" in outcome.output) == (seed == 2)
     lines = json.loads(typed(tmp_path, "status", "--json").stdout)
     assert [(line["state"], line["step"], line["note"]) for line in lines] == [
         ("finished", 4, ""),

@@ -45,11 +45,11 @@ def test_where_a_process_runs_is_not(name: str) -> None:
 
 
 def test_a_secret_is_recorded_as_a_hash(monkeypatch: pytest.MonkeyPatch) -> None:
-    hidden = set[str | None]()
+    hashes = set[str | None]()
     for value in ("one", "two"):
         monkeypatch.setitem(AT_START, "MY_TOKEN", value)
-        hidden |= {*recorded(READ[0].replace("NAME", "MY_TOKEN")).values()}
+        hashes |= {*recorded(READ[0].replace("NAME", "MY_TOKEN")).values()}
         monkeypatch.setitem(AT_START, "NAME", f"https://me:{value}@host/")
-        hidden |= {*recorded(READ[0]).values()}
-    assert len(hidden) == 4
-    assert all(str(text).startswith("*** (") for text in hidden)
+        hashes |= {*recorded(READ[0]).values()}
+    assert len(hashes) == 4
+    assert all(str(text).startswith("*** (") for text in hashes)

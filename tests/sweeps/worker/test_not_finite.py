@@ -36,10 +36,10 @@ def test_a_line_that_cannot_be_translated_is_named(
     trained: Path, exported: Path, text: str, line: int
 ) -> None:
     (trained / "source.txt").write_text(text, "utf-8")
-    done = typed(trained, "translate", str(exported), "--input", "source.txt")
-    assert (done.exit_code, done.stdout.strip()) == (1, "")
-    assert done.stderr.startswith(f"Failed: source.txt, line {line}: {SAID}")
-    assert done.stderr.count("\n") == 1
+    outcome = typed(trained, "translate", str(exported), "--input", "source.txt")
+    assert (outcome.exit_code, outcome.stdout.strip()) == (1, "")
+    assert outcome.stderr.startswith(f"Failed: source.txt, line {line}: {SAID}")
+    assert outcome.stderr.count("\n") == 1
 
 
 @pytest.fixture
@@ -69,11 +69,11 @@ def damaged(trained: Path, trial: Path) -> Path:
 def test_a_trial_that_cannot_be_evaluated_names_set_and_sentence_and_keeps_its_result(
     trained: Path, damaged: Path
 ) -> None:
-    before = (damaged / "result.json").read_bytes()
-    done = typed(trained, "evaluate", "damaged/base-s1", "decode.beam=2")
-    assert (done.exit_code, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"Failed: damaged/base-s1, dev, sentence 1: {SAID}")
-    assert (damaged / "result.json").read_bytes() == before
+    result_before = (damaged / "result.json").read_bytes()
+    outcome = typed(trained, "evaluate", "damaged/base-s1", "decode.beam=2")
+    assert (outcome.exit_code, outcome.stdout) == (1, "")
+    assert outcome.stderr.startswith(f"Failed: damaged/base-s1, dev, sentence 1: {SAID}")
+    assert (damaged / "result.json").read_bytes() == result_before
     assert not list((damaged / "hypotheses").glob("*beam2*"))
 
 
@@ -81,11 +81,11 @@ def test_a_trial_whose_last_step_ruins_its_weights_has_diverged(trained: Path) -
     """The loss of that step was still finite: the evaluation after it finds the fault."""
     files = [f"data.{name}=[{name}.txt,{name}.txt]" for name in ("train", "dev", "test")]
     words = ["data=files", *files, "data.vocab_size=276", "model.n_layers=1", "model.d_model=32"]
-    done = typed(
+    outcome = typed(
         trained, "train", *words, "sweep.name=ruined", "train.steps=1", "train.lr_factor=1e38"
     )
-    assert done.exit_code == 0, "it is no fault, and trains no better again"
-    assert "diverged at step 1: dev, sentence 1: " in done.stdout + done.stderr
+    assert outcome.exit_code == 0, "it is no fault, and trains no better again"
+    assert "diverged at step 1: dev, sentence 1: " in outcome.stdout + outcome.stderr
     folder = trained / "runs" / "ruined" / "base-s1"
     result = json.loads((folder / "result.json").read_text("utf-8"))
     assert (result["diverged"], result["scores"]) == (1, {})

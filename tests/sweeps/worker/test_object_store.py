@@ -32,18 +32,19 @@ def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 @pytest.mark.slow
 def test_a_trial_is_resumed_and_translated_from_a_bucket(workplace: Path, s3: str) -> None:
-    trial, place = workplace / "runs" / "kept" / "base-s1", f"paths.checkpoints={s3}/study"
-    first = typed(workplace, *WORDS, place)
+    trial = workplace / "runs" / "kept" / "base-s1"
+    override = f"paths.checkpoints={s3}/study"
+    first = typed(workplace, *WORDS, override)
     assert first.exit_code == 0, first.output
     assert not (trial / "checkpoints").exists()
-    before = json.loads((trial / "result.json").read_text())
+    result_before = json.loads((trial / "result.json").read_text())
     (trial / "result.json").unlink()
-    again = typed(workplace, *WORDS, place)
-    assert again.exit_code == 0, again.output
-    after = json.loads((trial / "result.json").read_text())
-    assert (after["scores"], after["attempt"]) == (before["scores"], 2)
+    second = typed(workplace, *WORDS, override)
+    assert second.exit_code == 0, second.output
+    result_after = json.loads((trial / "result.json").read_text())
+    assert (result_after["scores"], result_after["attempt"]) == (result_before["scores"], 2)
     assert {line["attempt"] for line in lines(trial / "journal.jsonl")} == {1}, (
         "no step was trained again"
     )
-    shown = typed(workplace, "translate", "kept/base-s1", place, "--input", "dev.txt")
-    assert len(shown.stdout.splitlines()) == 6, shown.output
+    translation = typed(workplace, "translate", "kept/base-s1", override, "--input", "dev.txt")
+    assert len(translation.stdout.splitlines()) == 6, translation.output

@@ -35,13 +35,13 @@ def test_a_trial_that_says_the_unspeakable_fails_at_most_itself(
     workplace: Path, statement: str, cause: str
 ) -> None:
     write_faulty_task(workplace, f"if step == 3: {statement}", FINISHES)
-    done = typed(workplace, "train", "task=small", "sweep.name=s")
+    outcome = typed(workplace, "train", "task=small", "sweep.name=s")
     trial = workplace / "runs" / "s" / "base-s1"
-    assert done.exit_code == bool(cause), done.output
-    assert done.stdout.replace("\n", "").isprintable()
+    assert outcome.exit_code == bool(cause), outcome.output
+    assert outcome.stdout.replace("\n", "").isprintable()
     if cause:
         (line,) = [
-            line for line in done.stdout.splitlines() if line.startswith("base-s1: FAILED: ")
+            line for line in outcome.stdout.splitlines() if line.startswith("base-s1: FAILED: ")
         ]
         assert cause in line
         assert cause in (trial / "error.txt").read_text("utf-8")

@@ -138,40 +138,49 @@ def layout(shape: Sequence[int], strides: Sequence[int]) -> list[int]:
     ]
 
 
-def check_same(one: Any, other: Any) -> None:
+def check_same(expected: Any, actual: Any) -> None:
     """The same type, the same bits, the same order, the same layout in memory."""
-    assert type(other) is type(one)
-    if isinstance(one, torch.Tensor):
-        check_same_tensor(one, other)
-    elif isinstance(one, np.ndarray | np.generic):
-        assert (other.dtype, other.shape, other.tobytes()) == (one.dtype, one.shape, one.tobytes())
-        if isinstance(one, np.ndarray):
-            assert other.flags.writeable
-            assert layout(other.shape, other.strides) == layout(
-                one.shape, one.copy(order="K").strides
+    assert type(actual) is type(expected)
+    if isinstance(expected, torch.Tensor):
+        check_same_tensor(expected, actual)
+    elif isinstance(expected, np.ndarray | np.generic):
+        assert (actual.dtype, actual.shape, actual.tobytes()) == (
+            expected.dtype,
+            expected.shape,
+            expected.tobytes(),
+        )
+        if isinstance(expected, np.ndarray):
+            assert actual.flags.writeable
+            assert layout(actual.shape, actual.strides) == layout(
+                expected.shape, expected.copy(order="K").strides
             )
-    elif isinstance(one, Mapping):
-        check_same(list(one.keys()), list(other.keys()))
-        check_same(list(one.values()), list(other.values()))
-        check_same(getattr(one, "__dict__", None), getattr(other, "__dict__", None))
-        assert getattr(one, "default_factory", None) is getattr(other, "default_factory", None)
-    elif isinstance(one, list | tuple):
-        assert len(one) == len(other)
-        for part, twin in zip(one, other, strict=True):
+    elif isinstance(expected, Mapping):
+        check_same(list(expected.keys()), list(actual.keys()))
+        check_same(list(expected.values()), list(actual.values()))
+        check_same(getattr(expected, "__dict__", None), getattr(actual, "__dict__", None))
+        assert getattr(expected, "default_factory", None) is getattr(
+            actual, "default_factory", None
+        )
+    elif isinstance(expected, list | tuple):
+        assert len(expected) == len(actual)
+        for part, twin in zip(expected, actual, strict=True):
             check_same(part, twin)
     else:
-        assert repr(one) == repr(other) if isinstance(one, float) else one == other
+        assert repr(expected) == repr(actual) if isinstance(expected, float) else expected == actual
 
 
-def check_same_tensor(one: torch.Tensor, other: torch.Tensor) -> None:
-    assert (other.dtype, other.shape, other.requires_grad) == (
-        one.dtype,
-        one.shape,
-        one.requires_grad,
+def check_same_tensor(expected: torch.Tensor, actual: torch.Tensor) -> None:
+    assert (actual.dtype, actual.shape, actual.requires_grad) == (
+        expected.dtype,
+        expected.shape,
+        expected.requires_grad,
     )
-    assert layout(other.shape, other.stride()) == layout(one.shape, one.detach().clone().stride())
+    assert layout(actual.shape, actual.stride()) == layout(
+        expected.shape, expected.detach().clone().stride()
+    )
     bits = [
-        each.detach().contiguous().reshape(-1).view(torch.uint8).tolist() for each in (one, other)
+        tensor.detach().contiguous().reshape(-1).view(torch.uint8).tolist()
+        for tensor in (expected, actual)
     ]
     assert bits[0] == bits[1]
 
@@ -184,18 +193,20 @@ def test_what_went_in_comes_back(seed: int, tmp_path: Path) -> None:
 
 def test_every_type_is_drawn() -> None:
     """Otherwise the test above promises less than it says."""
-    seen: set[type] = set()
+    drawn_types: set[type] = set()
 
     def look(value: Any) -> None:
-        seen.add(type(value))
+        drawn_types.add(type(value))
         inner = [*value.keys(), *value.values()] if isinstance(value, dict) else value
-        for each in inner if isinstance(value, dict | list | tuple) else ():
-            look(each)
+        for item in inner if isinstance(value, dict | list | tuple) else ():
+            look(item)
 
     for seed in range(200):
         look(value_of(random.Random(seed), 4))
     plain = {bool, int, float, str, type(None), list, tuple, dict, OrderedDict, defaultdict}
-    assert plain | {np.ndarray, np.bool_, np.float32, torch.Tensor, torch.nn.Parameter} <= seen
+    assert (
+        plain | {np.ndarray, np.bool_, np.float32, torch.Tensor, torch.nn.Parameter} <= drawn_types
+    )
 
 
 def test_what_stands_in_two_places_stays_one(tmp_path: Path) -> None:
@@ -256,8 +267,8 @@ def test_a_manifest_with_sorted_keys_is_read_as_before(tmp_path: Path) -> None:
     (manifest,) = tmp_path.glob("*/a1/step-1/manifest.json")
     fields = json.loads(manifest.read_text())
     names = ("key", "step", "seconds", "score", "files", "outline", "reports")
-    before = {name: fields[name] for name in names}
-    manifest.write_bytes(_as_before(before))
+    earlier_fields = {name: fields[name] for name in names}
+    manifest.write_bytes(_as_before(earlier_fields))
     assert saved_state(manifest.parent) == {"b": 1, "a": (2,)}
 
 
@@ -265,5 +276,5 @@ def _as_before(fields: dict[str, Any]) -> bytes:
     import hashlib
 
     content = json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
-    whole = fields | {"sha256": hashlib.sha256(content).hexdigest()}
-    return json.dumps(whole, sort_keys=True, separators=(",", ":")).encode()
+    manifest = fields | {"sha256": hashlib.sha256(content).hexdigest()}
+    return json.dumps(manifest, sort_keys=True, separators=(",", ":")).encode()

@@ -100,9 +100,9 @@ def here(tmp_path: Path) -> Path:
 
 
 def planned(here: Path, *rows: str) -> Plan:
-    named = f"sweep.rows=[{','.join(rows)}]"
+    selection = f"sweep.rows=[{','.join(rows)}]"
     return make_plan(
-        compose_sweep(["task=letters", named, f"paths.data={here}/data"], here), [1, 2]
+        compose_sweep(["task=letters", selection, f"paths.data={here}/data"], here), [1, 2]
     )
 
 
@@ -121,10 +121,12 @@ def calls(here: Path) -> list[str]:
     return (here / "calls").read_text().split("\n")[:-1]
 
 
-def open_here(here: Path, planned_as: str = "abc", known: str = "", data: str = "data") -> Path:
+def open_here(
+    here: Path, planned_as: str = "abc", prepared_as: str = "", data: str = "data"
+) -> Path:
     """As a worker of base does."""
     trial = planned(here, "base").trials[0]
-    return prepared_folder(trial.task, [trial.config], here / data, planned_as, known)
+    return prepared_folder(trial.task, [trial.config], here / data, planned_as, prepared_as)
 
 
 def test_trials_with_the_same_data_share_one_preparation(here: Path) -> None:
@@ -149,8 +151,8 @@ def test_trials_with_the_same_data_share_one_preparation(here: Path) -> None:
 def test_data_that_does_not_suit_some_rows_is_refused_with_all_problems(here: Path) -> None:
     (here / "some").write_text("abcdefg")
     plan = planned(here, "base", "small", "both")
-    found = problems(lambda: prepare_all(plan))
-    assert [(each.key, each.found, each.allowed) for each in found] == [
+    faults = problems(lambda: prepare_all(plan))
+    assert [(problem.key, problem.found, problem.allowed) for problem in faults] == [
         ("model.size", "is 5", "must be at least 7"),
         ("model.size", "is 4", "must be at least 6"),
     ]
@@ -158,11 +160,13 @@ def test_data_that_does_not_suit_some_rows_is_refused_with_all_problems(here: Pa
 
 def test_refused_data_leaves_nothing(here: Path) -> None:
     (here / "some").write_text("a?")
-    before = sorted(here.rglob("*"))
+    files_before = sorted(here.rglob("*"))
     (problem,) = problems(lambda: prepare_all(planned(here, "base")))
     assert (problem.key, problem.found) == ("data.file", "has a ?")
     (here / "calls").unlink()
-    assert [path for path in sorted(here.rglob("*")) if "__pycache__" not in str(path)] == before
+    assert [
+        path for path in sorted(here.rglob("*")) if "__pycache__" not in str(path)
+    ] == files_before
 
 
 def test_data_that_changed_after_it_was_planned_is_not_prepared(here: Path) -> None:
@@ -201,10 +205,10 @@ def test_damaged_data_is_refused_with_the_name_of_its_file(
 def test_a_node_prepares_the_planned_copy_or_names_itself(here: Path) -> None:
     prepare_all(planned(here, "base"))
     trial = planned(here, "base").trials[0]
-    known = trial.prepared_as()
-    assert open_here(here, known=known, data="node") != trial.prepared_folder
+    prepared_as = trial.prepared_as()
+    assert open_here(here, prepared_as=prepared_as, data="node") != trial.prepared_folder
     (here / "version").write_text("2")
-    (problem,) = problems(lambda: open_here(here, known=known, data="newer"))
+    (problem,) = problems(lambda: open_here(here, prepared_as=prepared_as, data="newer"))
     assert problem.found == f"{socket.gethostname()} has another copy of the same data"
     assert "share that folder" in problem.allowed
     (here / "some").write_text("abd")
@@ -220,34 +224,38 @@ def test_a_node_prepares_the_planned_copy_or_names_itself(here: Path) -> None:
 def test_a_trial_does_not_go_on_with_another_copy(here: Path) -> None:
     prepare_all(planned(here, "base"))
     trial = planned(here, "base").trials[0]
-    folder, place = TrialFolder(here / "base-s1", task_card(trial.task)), trial.prepared_folder
+    folder = TrialFolder(here / "base-s1", task_card(trial.task))
+    data_folder = trial.prepared_folder
     folder.path.mkdir()
     folder.provenance_path.write_text(
         json.dumps({"commit": "", "data_identity": trial.prepared_as()})
     )
-    assert check_data(folder, trial.prepared_as(), place) == []
-    shutil.rmtree(place)
+    assert check_data(folder, trial.prepared_as(), data_folder) == []
+    shutil.rmtree(data_folder)
     assert trial.prepared_as() == ""
     (here / "version").write_text("2")
     prepare_all(planned(here, "base"))
-    (problem,) = check_data(folder, trial.prepared_as(), place)
+    (problem,) = check_data(folder, trial.prepared_as(), data_folder)
     assert problem.found == "holds a different copy of the data than the one base-s1 was trained on"
 
 
-def open_at_once(here: Path, ready: Any, found: Any) -> None:
+def open_at_once(here: Path, ready: Any, results: Any) -> None:
     task = load_task("letters", here)
     ready.wait()
     config = planned(here, "base").trials[0].config
-    found.put(str(prepared_folder(task, [config], here / "data", "abc")))
+    results.put(str(prepared_folder(task, [config], here / "data", "abc")))
 
 
 def test_two_processes_at_once_prepare_once(here: Path) -> None:
     context = multiprocessing.get_context("spawn")
-    ready, found = context.Barrier(2), context.Queue()
-    processes = [context.Process(target=open_at_once, args=(here, ready, found)) for _ in range(2)]
+    ready = context.Barrier(2)
+    results = context.Queue()
+    processes = [
+        context.Process(target=open_at_once, args=(here, ready, results)) for _ in range(2)
+    ]
     for process in processes:
         process.start()
-    folders = {found.get(timeout=60) for _ in processes}
+    folders = {results.get(timeout=60) for _ in processes}
     for process in processes:
         process.join()
     assert [process.exitcode for process in processes] == [0, 0]
@@ -257,14 +265,16 @@ def test_two_processes_at_once_prepare_once(here: Path) -> None:
 def test_preparing_and_checking_give_signs_of_life(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trial, told, signs = planned(here, "base").trials[0], list[str](), list[None]()
+    trial = planned(here, "base").trials[0]
+    steps = list[str]()
+    signs = list[None]()
     monkeypatch.setattr("sweeps.worker.prepared.alive", lambda: signs.append(None))
     prepare_once(
         trial.task,
         [trial.config],
         trial.prepared_folder,
         trial.fingerprint,
-        lambda step, _: told.append(step),
+        lambda step, _: steps.append(step),
     )
-    assert told == ["reading", "checking"]
+    assert steps == ["reading", "checking"]
     assert len(signs) >= 4, "each line, and each file when it is written and when it is read"

@@ -44,8 +44,8 @@ def trials(
         wait_for_step(running, step, attempt)
         running.kill()
     for name in ("undisturbed", "killed"):
-        done = typed(folder, *last([*WORDS, f"sweep.name={name}"]))
-        assert done.exit_code == 0, done.output
+        outcome = typed(folder, *last([*WORDS, f"sweep.name={name}"]))
+        assert outcome.exit_code == 0, outcome.output
     return undisturbed, killed
 
 
@@ -61,30 +61,26 @@ def wait_for_step(running: Running, step: int, attempt: int) -> None:
 
 
 def test_weights_moments_and_position_are_the_same(trials: tuple[Path, Path]) -> None:
-    expected, found = (state_after(trial, STEPS) for trial in trials)
+    expected, resumed = (state_after(trial, STEPS) for trial in trials)
     assert sum("exp_avg" in name for name in expected) > 20
-    assert differing(found, expected) == []
+    assert differing(resumed, expected) == []
 
 
 def test_the_same_checkpoints_are_kept_and_no_other_file(trials: tuple[Path, Path]) -> None:
-    expected, found = (
-        sorted(path.name for path in trial.glob("checkpoints/*/a*/*")) for trial in trials
-    )
-    assert found == expected
-    assert len(found) >= 5
+    expected, resumed = map(_checkpoint_names, trials)
+    assert resumed == expected
+    assert len(resumed) >= 5
     files = [path.name for path in (trials[1] / "checkpoints").rglob("*") if path.is_file()]
     assert sorted(files) == sorted(
-        [*["tensors.safetensors", "manifest.json"] * len(found), "owner.json"]
+        [*["tensors.safetensors", "manifest.json"] * len(resumed), "owner.json"]
     )
 
 
 def test_every_journaled_step_loss_score_and_text_is_the_same(trials: tuple[Path, Path]) -> None:
     assert reasons(trials[1]) == ["lost", "lost", "finished"]
-    expected, found = (
-        [_of_step(line) for line in lines(trial / "journal.jsonl")] for trial in trials
-    )
+    expected, resumed = map(_journaled, trials)
     assert [line["step"] for line in expected] == list(range(1, STEPS + 1))
-    assert found == expected
+    assert resumed == expected
     results, texts = zip(
         *((computed(lines(trial / "result.json")), _texts(trial)) for trial in trials), strict=True
     )
@@ -92,12 +88,20 @@ def test_every_journaled_step_loss_score_and_text_is_the_same(trials: tuple[Path
     assert texts[0] == texts[1] != {}
 
 
+def _checkpoint_names(trial: Path) -> list[str]:
+    return sorted(path.name for path in trial.glob("checkpoints/*/a*/*"))
+
+
+def _journaled(trial: Path) -> list[dict[str, Any]]:
+    return [_of_step(line) for line in lines(trial / "journal.jsonl")]
+
+
 def _of_step(line: dict[str, Any]) -> dict[str, Any]:
     """Without the newest checkpoint on disk, which is written while training goes on."""
-    kept: dict[str, Any] = computed(
+    fields: dict[str, Any] = computed(
         {name: value for name, value in line.items() if name != "checkpoint"}
     )
-    return kept
+    return fields
 
 
 def _texts(trial: Path) -> dict[str, bytes]:

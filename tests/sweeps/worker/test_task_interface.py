@@ -21,15 +21,15 @@ STEPS = 60
 def alone(furnish: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The trial's folder. Its result is the mean over three named steps."""
     folder = write_toy(furnish(tmp_path_factory.mktemp("alone") / "study"))
-    done = typed(folder, *ALONE, "score.average=3")
-    assert done.exit_code == 0, done.output
-    assert "scored over the steps [40, 50, 60]" in done.output
+    outcome = typed(folder, *ALONE, "score.average=3")
+    assert outcome.exit_code == 0, outcome.output
+    assert "scored over the steps [40, 50, 60]" in outcome.output
     return folder / "runs" / "s" / "base-s1"
 
 
 def result(trial: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((trial / "result.json").read_text())
-    return found
+    content: dict[str, Any] = json.loads((trial / "result.json").read_text())
+    return content
 
 
 def saved_steps(trial: Path) -> list[int]:
@@ -39,18 +39,19 @@ def saved_steps(trial: Path) -> list[int]:
 
 
 def test_what_it_leaves(alone: Path) -> None:
-    found, journal = result(alone), lines(alone / "journal.jsonl")
+    summary = result(alone)
+    journal = lines(alone / "journal.jsonl")
     assert [line["step"] for line in journal] == sorted({*range(7, STEPS, 7), 40, 50, STEPS})
     assert journal[-1]["checkpoint"] == STEPS
-    assert (found["params"], found["flops"]) == (8, 2.0 * STEPS)
+    assert (summary["params"], summary["flops"]) == (8, 2.0 * STEPS)
     errors = [float(line) for line in (alone / "errors" / "test.txt").read_text().split()]
     assert len(errors) == 64
-    assert found["scores"]["test"]["mse"] == pytest.approx(sum(errors) / 64)
+    assert summary["scores"]["test"]["mse"] == pytest.approx(sum(errors) / 64)
     _, *samples = lines(alone / "statistics" / "test.jsonl")
-    assert [each["error"] for each in samples] == errors
-    about = json.loads((alone / "provenance.json").read_text())
-    assert about["points"] == 64
-    assert about["data_identity"]
+    assert [sample["error"] for sample in samples] == errors
+    provenance = json.loads((alone / "provenance.json").read_text())
+    assert provenance["points"] == 64
+    assert provenance["data_identity"]
 
 
 def test_the_newest_the_best_and_the_named_steps_stay_as_arrays(alone: Path) -> None:
@@ -65,14 +66,16 @@ def test_the_newest_the_best_and_the_named_steps_stay_as_arrays(alone: Path) -> 
 
 
 def test_named_steps_are_averaged_and_scored_again_without_training(alone: Path) -> None:
-    folder, before, journal = alone.parents[2], result(alone), lines(alone / "journal.jsonl")
-    again = typed(folder, *ALONE, "score.average=2")
-    assert again.exit_code == 0, again.output
+    folder = alone.parents[2]
+    result_before = result(alone)
+    journal = lines(alone / "journal.jsonl")
+    outcome = typed(folder, *ALONE, "score.average=2")
+    assert outcome.exit_code == 0, outcome.output
     assert lines(alone / "journal.jsonl") == journal, "nothing is trained again"
-    assert result(alone)["scores"]["test"]["mse"] != before["scores"]["test"]["mse"]
-    refused = refusal(folder, *ALONE, "score.average=2", "score.spacing=15")
-    assert "base-s1 would be scored over the steps 45, which have no checkpoint" in refused
-    assert "Nothing was started." in refused
+    assert result(alone)["scores"]["test"]["mse"] != result_before["scores"]["test"]["mse"]
+    message = refusal(folder, *ALONE, "score.average=2", "score.spacing=15")
+    assert "base-s1 would be scored over the steps 45, which have no checkpoint" in message
+    assert "Nothing was started." in message
 
 
 def test_a_scale_and_words_of_its_own(alone: Path) -> None:

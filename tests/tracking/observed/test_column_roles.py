@@ -41,9 +41,9 @@ def test_a_line_per_epoch_is_a_curve_whose_last_line_counts(tmp_path: Path) -> N
     assert [row["accuracy"] for row in table(tmp_path)] == pytest.approx([0.7015, 0.8015])
     result = json.loads((tmp_path / "runs" / "runs" / "base-s1" / "result.json").read_text())
     assert result["step"] == 2
-    shown = printed(tmp_path, "import", "runs.csv", "--base", "model=base")
-    assert "12 lines are curves of 4 runs: the last line counts" in shown
-    assert "Read 4 runs" in shown
+    output = printed(tmp_path, "import", "runs.csv", "--base", "model=base")
+    assert "12 lines are curves of 4 runs: the last line counts" in output
+    assert "Read 4 runs" in output
 
 
 def test_runs_without_seeds_that_ended_at_different_steps_are_no_curve(tmp_path: Path) -> None:
@@ -104,8 +104,8 @@ def test_the_guess_of_base_is_a_row_that_is_called_so(name: str, tmp_path: Path)
 def grid(column: str, values: tuple[object, ...]) -> str:
     """Two seeds of each value, with accuracies that differ."""
     lines = [
-        f"{value},{seed},0.{place}{seed}7"
-        for place, value in enumerate(values, 5)
+        f"{value},{seed},0.{index}{seed}7"
+        for index, value in enumerate(values, 5)
         for seed in (1, 2)
     ]
     return "\n".join([f"{column},seed,accuracy", *lines])
@@ -149,9 +149,9 @@ def test_a_precision_of_bits_is_a_setting_and_whole_scores_are_scores(tmp_path: 
 
 def test_whole_numbers_of_single_runs_are_no_settings(tmp_path: Path) -> None:
     lines = ["Unnamed: 0.1,lr,seed,job_id,best_epoch,tp,slurm,accuracy"]
-    for place, (lr, seed) in enumerate((lr, seed) for lr in (1, 2, 3) for seed in (1, 2, 3)):
-        measured = f"{4471 + 13 * place},{place % 4},{80 + place % 6},{7000 + place}"
-        lines.append(f"{place},{lr},{seed},{measured},0.{5 + lr}{seed}3")
+    for index, (lr, seed) in enumerate((lr, seed) for lr in (1, 2, 3) for seed in (1, 2, 3)):
+        figures = f"{4471 + 13 * index},{index % 4},{80 + index % 6},{7000 + index}"
+        lines.append(f"{index},{lr},{seed},{figures},0.{5 + lr}{seed}3")
     answer = imported(tmp_path, "\n".join(lines), "--base", "lr=1")
     assert answer["settings"] == ["lr"]
     assert [row["seeds"] for row in answer["rows"]] == [[1, 2, 3]] * 3
@@ -162,8 +162,8 @@ def test_whole_numbers_of_single_runs_are_no_settings(tmp_path: Path) -> None:
 def test_a_doubt_names_the_column_without_which_seeds_repeat(tmp_path: Path) -> None:
     lines = ["model,seed,size,accuracy"]
     lines += [
-        f"{model},{seed},{size},0.{place}{seed}{size}"
-        for place, model in enumerate(("base", "wide"), 5)
+        f"{model},{seed},{size},0.{index}{seed}{size}"
+        for index, model in enumerate(("base", "wide"), 5)
         for seed in (1, 2)
         for size in (3, 4)
     ]
@@ -241,8 +241,8 @@ def test_a_source_is_known_by_its_whole_path(tmp_path: Path) -> None:
     (trash,) = (tmp_path / "runs" / ".trash").iterdir()
     assert again["notes"] == [f"The earlier import moved to the trash: {trash}"]
     assert "The earlier import moved to the trash" in printed(tmp_path, *words)
-    other = tmp_path / "elsewhere" / "runs.csv"
-    other.write_text(NAMED)
+    second_file = tmp_path / "elsewhere" / "runs.csv"
+    second_file.write_text(NAMED)
     words = ("import", "runs.csv", f"paths.runs={tmp_path / 'runs'}")
     refused_for(tmp_path / "elsewhere", [f"has a study of {path} of that name"], *words)
 

@@ -31,8 +31,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def answer(folder: Path, *words: str) -> dict[str, Any]:
-    made: dict[str, Any] = json.loads(printed(folder, *words, "--json"))
-    return made
+    content: dict[str, Any] = json.loads(printed(folder, *words, "--json"))
+    return content
 
 
 def write(folder: Path, *lines: dict[str, Any]) -> None:
@@ -43,13 +43,13 @@ def write(folder: Path, *lines: dict[str, Any]) -> None:
 
 
 def test_an_export_of_wandb_is_read_as_it_is(folder: Path) -> None:
-    made = answer(folder, *WORDS)
-    rows = {row["change"]: row["seeds"] for row in made["rows"]}
+    imported = answer(folder, *WORDS)
+    rows = {row["change"]: row["seeds"] for row in imported["rows"]}
     assert rows == {"base": [1, 2], "lr 0.01": [1], "d_model 256, h 4": [1, 2]}
-    assert made["guessed"] == ["seed"]
-    assert made["settings"] == ["d_model", "h", "lr"]
-    assert made["left_out"] == [{"run": "calm-oak-7", "why": "failed"}]
-    assert made["runs"]["lr_0.01-s1"] == "cold-elm-6"
+    assert imported["guessed"] == ["seed"]
+    assert imported["settings"] == ["d_model", "h", "lr"]
+    assert imported["left_out"] == [{"run": "calm-oak-7", "why": "failed"}]
+    assert imported["runs"]["lr_0.01-s1"] == "cold-elm-6"
     frames = load(folder / "runs" / "runs")
     assert list(frames.trials["seconds"]) == [64, 63, 60, 62, 61]
     assert list(frames.scores["value"]) == [27.19, 27.28, 26.91, 25.42, 25.31]
@@ -60,7 +60,7 @@ def test_every_output_says_that_allelse_did_not_run_it(folder: Path) -> None:
     line = "Observed: not run by allelse"
     for words in (
         ("table",),
-        *(("table", "--format", kind) for kind in ("md", "tex", "html")),
+        *(("table", "--format", form) for form in ("md", "tex", "html")),
         ("status",),
         ("compare", "base", "d_model_256_h_4"),
     ):
@@ -80,12 +80,12 @@ def test_verbs_that_train_refuse_it_by_name(verb: str, folder: Path) -> None:
 
 
 def test_metrics_seed_and_base_are_guessed_and_that_is_said(folder: Path) -> None:
-    made = answer(folder, "import", "runs.csv")
-    assert made["guessed"] == ["seed", "metrics", "base"]
-    assert [metric["name"] for metric in made["metrics"]] == ["bleu"]
-    assert {row["change"] for row in made["rows"]} == {"base", "lr 0.01", "d_model 256, h 4"}
-    shown = printed(folder, "import", "runs.csv")
-    assert shown.count("(guessed)") == 3
+    imported = answer(folder, "import", "runs.csv")
+    assert imported["guessed"] == ["seed", "metrics", "base"]
+    assert [metric["name"] for metric in imported["metrics"]] == ["bleu"]
+    assert {row["change"] for row in imported["rows"]} == {"base", "lr 0.01", "d_model 256, h 4"}
+    output = printed(folder, "import", "runs.csv")
+    assert output.count("(guessed)") == 3
 
 
 def test_every_wrong_name_is_refused_at_once(folder: Path) -> None:
@@ -134,8 +134,8 @@ def test_it_is_repeated_with_more_runs_and_replaces_no_other_study(folder: Path)
     first = json.loads((folder / "runs" / "runs" / "study.json").read_text())
     text = WANDB + WANDB.splitlines()[-1].replace("aged-ant-4", "new").replace('"1","27', '"3","27')
     (folder / "runs.csv").write_text(text, "utf-8")
-    made = answer(folder, *WORDS)
-    assert made["rows"][0]["seeds"] == [1, 2, 3]
+    imported = answer(folder, *WORDS)
+    assert imported["rows"][0]["seeds"] == [1, 2, 3]
     second = json.loads((folder / "runs" / "runs" / "study.json").read_text())
     assert second["identity"] == first["identity"]
     assert len(list((folder / "runs" / ".trash").iterdir())) == 1
@@ -154,9 +154,9 @@ def test_rows_can_be_named_by_a_column(folder: Path) -> None:
         for seed, acc in ((1, lr + 0.511), (2, lr + 0.522))
     ]
     write(folder, *runs)
-    made = answer(folder, "import", "runs.csv", "--row", "model", "--base", "baseline")
-    assert [row["row"] for row in made["rows"]] == ["base", "slow", "slower"]
-    (doubt,) = made["doubts"]
+    imported = answer(folder, "import", "runs.csv", "--row", "model", "--base", "baseline")
+    assert [row["row"] for row in imported["rows"]] == ["base", "slow", "slower"]
+    (doubt,) = imported["doubts"]
     assert doubt["kind"] == "hidden-difference"
     assert doubt["rows"] == ["slower"]
     assert "lr 0.001, not 0.1 and wd 0.5, not 0" in doubt["text"]
@@ -172,15 +172,15 @@ def test_a_label_beside_settings_is_no_second_change(folder: Path) -> None:
     }
     runs = [
         {"model": model, "d_ff": 2, "layers": 6, **change, "seed": seed, "acc": seed + 0.1}
-        | {"lr-Adam": 1e-4 / (seed + len(model) + 7 * place)}
-        for place, (model, change) in enumerate(changes.items())
+        | {"lr-Adam": 1e-4 / (seed + len(model) + 7 * index)}
+        for index, (model, change) in enumerate(changes.items())
         for seed in (13, 42, 87)
     ]
     write(folder, *runs)
-    made = answer(folder, "import", "runs.csv", "--base", "model=base", "--metric", "acc")
-    assert [row["seeds"] for row in made["rows"]] == [[13, 42, 87]] * 4
-    assert "lr-Adam" in made["unused"]
-    assert [doubt["rows"] for doubt in made["doubts"]] == [["model_big_d_ff_4_layers_12"]]
+    imported = answer(folder, "import", "runs.csv", "--base", "model=base", "--metric", "acc")
+    assert [row["seeds"] for row in imported["rows"]] == [[13, 42, 87]] * 4
+    assert "lr-Adam" in imported["unused"]
+    assert [doubt["rows"] for doubt in imported["doubts"]] == [["model_big_d_ff_4_layers_12"]]
 
 
 def test_a_score_that_is_not_finite_diverged_and_is_in_no_mean(folder: Path) -> None:
@@ -192,10 +192,10 @@ def test_a_score_that_is_not_finite_diverged_and_is_in_no_mean(folder: Path) -> 
 
 def test_runs_without_seeds_are_numbered_and_that_is_a_doubt(folder: Path) -> None:
     write(folder, *({"lr": lr, "loss": lr + 0.123} for lr in (1, 1, 2, 2)))
-    made = answer(folder, "import", "runs.csv", "--metric", "loss", "--base", "lr=1")
-    assert [row["seeds"] for row in made["rows"]] == [[1, 2], [1, 2]]
-    assert made["seed"] is None
-    assert "missing-seeds" in [doubt["kind"] for doubt in made["doubts"]]
+    imported = answer(folder, "import", "runs.csv", "--metric", "loss", "--base", "lr=1")
+    assert [row["seeds"] for row in imported["rows"]] == [[1, 2], [1, 2]]
+    assert imported["seed"] is None
+    assert "missing-seeds" in [doubt["kind"] for doubt in imported["doubts"]]
 
 
 def test_an_import_of_csv_loads_neither_torch_nor_ray_nor_mlflow(folder: Path) -> None:
@@ -207,7 +207,7 @@ def test_an_import_of_csv_loads_neither_torch_nor_ray_nor_mlflow(folder: Path) -
         "print([name for name in ('torch', 'ray', 'mlflow') if name in sys.modules])"
     )
     for words in (WORDS, ("table",)):
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-P", "-c", program, *words],
             cwd=folder,
             env=os.environ,
@@ -215,7 +215,7 @@ def test_an_import_of_csv_loads_neither_torch_nor_ray_nor_mlflow(folder: Path) -
             text=True,
             check=True,
         )
-        assert done.stdout.splitlines()[-1] == "[]"
+        assert process.stdout.splitlines()[-1] == "[]"
 
 
 def test_a_study_needs_its_source_no_more(folder: Path) -> None:

@@ -20,11 +20,11 @@ WORDS = ("--base", "lr=0.1", "--metric", "bleu:up:test")
 def log(client: Any, experiment: str, lr: str, seed: int, values: list[float]) -> str:
     """A finished run with this curve; the last value is logged at the last step, too."""
     run: str = client.create_run(experiment, start_time=1_790_000_000_000 + seed).info.run_id
-    steps = [100 * min(place, 3) for place in range(1, len(values) + 1)]
+    steps = [100 * min(index, 3) for index in range(1, len(values) + 1)]
     points = zip(steps, values, strict=True)
     metrics = [
-        Metric("bleu", value, 1_790_000_100_000 + 1000 * place, step)
-        for place, (step, value) in enumerate(points)
+        Metric("bleu", value, 1_790_000_100_000 + 1000 * index, step)
+        for index, (step, value) in enumerate(points)
     ]
     params = [Param("lr", lr), Param("seed", str(seed)), Param("optimizer.name", "adam")]
     tags = [RunTag("mlflow.runName", f"lr{lr}-s{seed}"), RunTag("mlflow.note.content", "hello")]
@@ -57,7 +57,7 @@ def test_an_experiment_is_read_with_curves_and_best_values_are_no_last_ones(
     assert doubt["runs"] == ["lr0.01-s1", "lr0.01-s2", "lr0.01-s3"]
     frames = load(tmp_path / "runs" / EXPERIMENT)
     assert list(frames.scores["value"][:3]) == [26.2 + 0.1, 26.2 + 0.2, 26.2 + 0.3]
-    of_first = frames.curves[frames.curves["trial"] == "base-s1"]
-    assert list(of_first["step"]) == [100, 200, 300]
-    assert set(of_first["metric"]) == {"test/bleu"}
+    first_curve = frames.curves[frames.curves["trial"] == "base-s1"]
+    assert list(first_curve["step"]) == [100, 200, 300]
+    assert set(first_curve["metric"]) == {"test/bleu"}
     assert list(frames.trials["seconds"]) == [160.0] * 9

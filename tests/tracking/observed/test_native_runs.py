@@ -29,24 +29,25 @@ NOT_EXPORTED = ("note", "before_scaling", "cells", "best_by_seed", "best_accurac
 @pytest.fixture
 def native(runs: Path, request: pytest.FixtureRequest) -> Study:
     """Four rows with four seeds, whose scores have all their digits."""
-    made = other_tasks.make(runs / request.node.name, other_tasks.DIGITS, ROWS, SEEDS)
-    study = replace(made, identity=f"{request.node.name:0<32}")
+    draft = other_tasks.make(runs / request.node.name, other_tasks.DIGITS, ROWS, SEEDS)
+    study = replace(draft, identity=f"{request.node.name:0<32}")
     write_study(study)
     chance = Random(63)
-    for place, trial in enumerate(study.trials):
+    for index, trial in enumerate(study.trials):
         accuracy = 0.9 + 0.02 * (trial.row == "wide") + chance.gauss(0, 0.003)
         scores = {"accuracy": accuracy, "loss": chance.random(), "decode": {}}
-        costs = {"params": 4810 + place, "flops": 1e9 * chance.random(), "seconds": chance.random()}
-        other_tasks.train(study, place, {"test": scores}, **costs)
+        costs = {"params": 4810 + index, "flops": 1e9 * chance.random(), "seconds": chance.random()}
+        other_tasks.train(study, index, {"test": scores}, **costs)
     return study
 
 
 def table(folder: Path, runs: Path, name: str) -> list[dict[str, Any]]:
     words = ("table", f"paths.runs={runs}", f"sweep.name={name}", "--format", "json")
     rows = json.loads(printed(folder, *words))
-    return [
-        {field: value for field, value in row.items() if field not in NOT_EXPORTED} for row in rows
-    ]
+    exported = []
+    for row in rows:
+        exported.append({field: row[field] for field in row if field not in NOT_EXPORTED})
+    return exported
 
 
 def test_a_study_exported_to_csv_has_the_same_table(native: Study, tmp_path: Path) -> None:

@@ -24,8 +24,8 @@ def doubts(words: list[str]) -> tuple[Doubt, ...]:
     options = dict(zip(words[2::2], words[3::2], strict=True))
     key, _, value = options["--base"].partition("=")
     ignored = (options["--ignore"],) if "--ignore" in options else ()
-    asked = Asked({key: value}, options.get("--row"), None, (options["--metric"],), ignored)
-    return observed(read_csv(Path(words[1])), asked).doubts
+    request = Asked({key: value}, options.get("--row"), None, (options["--metric"],), ignored)
+    return observed(read_csv(Path(words[1])), request).doubts
 
 
 def test_planted_faults_are_found(tmp_path: Path) -> None:
@@ -33,11 +33,11 @@ def test_planted_faults_are_found(tmp_path: Path) -> None:
     for number, plant in enumerate(FAULTS):
         for time in range(OF_EACH):
             runs = clean_runs(Random(1000 * number + time), are_named=time % 2 == 0)
-            kind, names = plant(runs)
-            found = doubts(runs.write(tmp_path / f"{plant.__name__}-{time}.csv"))
-            fitting = [doubt for doubt in found if doubt.kind == kind]
+            doubt_kind, names = plant(runs)
+            reported_doubts = doubts(runs.write(tmp_path / f"{plant.__name__}-{time}.csv"))
+            fitting = [doubt for doubt in reported_doubts if doubt.kind == doubt_kind]
             if not any(not names or {*names} & {*doubt.runs} for doubt in fitting):
-                missed.append((plant.__name__, time, runs.form, found))
+                missed.append((plant.__name__, time, runs.form, reported_doubts))
     planted = OF_EACH * len(FAULTS)
     assert planted == 60
     assert planted - len(missed) >= FEWEST_FOUND, missed
@@ -55,9 +55,9 @@ def test_clean_runs_raise_few_false_alarms(tmp_path: Path) -> None:
 @pytest.mark.parametrize("plant", FAULTS)
 def test_a_fault_is_in_json_and_in_the_report(plant: object, tmp_path: Path) -> None:
     runs = clean_runs(Random(7), are_named=True)
-    kind, names = plant(runs)  # type: ignore[operator]
+    doubt_kind, names = plant(runs)  # type: ignore[operator]
     answer = json.loads(printed(tmp_path, *runs.write(tmp_path / "mine.csv"), "--json"))
-    fitting = [doubt for doubt in answer["doubts"] if doubt["kind"] == kind]
+    fitting = [doubt for doubt in answer["doubts"] if doubt["kind"] == doubt_kind]
     assert fitting
     assert not names or any({*names} & {*doubt["runs"]} for doubt in fitting)
     printed(tmp_path, "report", "sweep.name=mine", "--no-figures")

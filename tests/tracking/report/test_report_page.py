@@ -29,8 +29,8 @@ def content_of(study: Study, texts: dict[str, list[str]] | None = None) -> Conte
 
 def said(page: str, tag: str) -> list[str]:
     """The texts of all elements of this kind, as a reader sees them."""
-    found = re.findall(rf"<{tag}[ >].*?</{tag}>", page, re.DOTALL)
-    return [html.unescape(re.sub(r"<[^>]*>", "", text)).strip() for text in found]
+    elements = re.findall(rf"<{tag}[ >].*?</{tag}>", page, re.DOTALL)
+    return [html.unescape(re.sub(r"<[^>]*>", "", text)).strip() for text in elements]
 
 
 @pytest.fixture(scope="module")
@@ -57,16 +57,17 @@ def test_texts_of_a_study_are_shown_and_never_run(page: str) -> None:
 
 
 def test_every_id_is_there_once_and_every_reference_leads_somewhere(page: str) -> None:
-    counted = Counter(re.findall(r'\sid="([^"]+)"', page))
-    assert [name for name, count in counted.items() if count > 1] == []
+    id_counts = Counter(re.findall(r'\sid="([^"]+)"', page))
+    assert [name for name, count in id_counts.items() if count > 1] == []
     assert page.count("<svg") >= 8
     references = set(re.findall(r'(?:url\(|href=")#([^")]+)', page))
     assert len(references) > 20
-    assert references <= set(counted)
+    assert references <= set(id_counts)
 
 
 def test_table_verdict_and_costs_say_what_the_study_says(page: str) -> None:
-    cells, notes = said(page, "td"), " ".join(said(page, "p"))
+    cells = said(page, "td")
+    notes = " ".join(said(page, "p"))
     assert "25.2±0.2" in cells
     assert "−5.2▼" in cells, "25.2 − 30.4"
     assert "in all" in said(page, "th")
@@ -111,13 +112,13 @@ def opened(page: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]
     file.write_text(page, "utf-8")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        shown = browser.new_page(viewport={"width": 1400, "height": 900})
-        shown.heard = heard = list[str]()
-        for kind in ("console", "dialog", "pageerror", "request"):
-            shown.on(kind, lambda _, kind=kind: heard.append(kind))
-        shown.on("dialog", lambda dialog: dialog.dismiss())
-        shown.goto(file.as_uri())
-        yield shown
+        view = browser.new_page(viewport={"width": 1400, "height": 900})
+        view.heard = heard = list[str]()
+        for event in ("console", "dialog", "pageerror", "request"):
+            view.on(event, lambda _, event=event: heard.append(event))
+        view.on("dialog", lambda dialog: dialog.dismiss())
+        view.goto(file.as_uri())
+        yield view
         browser.close()
 
 
@@ -137,8 +138,8 @@ class TestInABrowser:
 
     def test_rows_are_hidden_by_keyboard(self, opened: Any) -> None:
         opened.set_viewport_size({"width": 1400, "height": 900})
-        before = visible(opened, "tr.row-1")
-        assert any(before), "tables of further sets are folded"
+        visible_rows = visible(opened, "tr.row-1")
+        assert any(visible_rows), "tables of further sets are folded"
         opened.focus("#show-0")
         opened.keyboard.press("Tab")
         outline = opened.eval_on_selector("#show-1", "node => getComputedStyle(node).outlineStyle")
@@ -149,7 +150,7 @@ class TestInABrowser:
         assert not any(visible(opened, "tr.row-1, svg g.row-1"))
         assert any(visible(opened, "tr.row-2"))
         opened.keyboard.press("Space")
-        assert visible(opened, "tr.row-1") == before
+        assert visible(opened, "tr.row-1") == visible_rows
 
     def test_the_first_row_of_a_group_that_is_shown_has_its_letter(self, opened: Any) -> None:
         # as if of the same group

@@ -10,13 +10,15 @@ from pathlib import Path
 import pytest
 from studies_on_disk import begin, finish, make_study
 
+from tracking.activity.later_changes import later_note
 from tracking.card import Metric
 from tracking.report.forest import COLORS
 from tracking.statistics.finding import SAYS, Finding, FindingKind, kind_of, label
-from tracking.statistics.study_findings import later_note
 
-EARLY, LATE = "2020-01-01T00:00:00+00:00", "2999-01-01T00:00:00Z"
-UP, DOWN = Metric("bleu"), Metric("ppl", better="down")
+EARLY = "2020-01-01T00:00:00+00:00"
+LATE = "2999-01-01T00:00:00Z"
+UP = Metric("bleu")
+DOWN = Metric("ppl", better="down")
 
 
 @pytest.mark.parametrize(
@@ -45,7 +47,9 @@ def test_each_case(
 
 def test_no_two_findings_share_a_mark_and_opposite_ones_no_color() -> None:
     assert (
-        len({mark for mark, _ in SAYS.values()}) == len(SAYS) == len({label(kind) for kind in SAYS})
+        len({mark for mark, _ in SAYS.values()})
+        == len(SAYS)
+        == len({label(finding) for finding in SAYS})
     )
     assert COLORS["better"] == COLORS["better by"]
     assert COLORS["worse"] == COLORS["worse within"]
@@ -88,15 +92,10 @@ def test_what_was_added_or_dropped_after_first_results(
 ) -> None:
     study = make_study(tmp_path / "study", {"base": [1, 2, 3, 4]})
     finish(study, study.trials[0], begin(study.trial_folder(study.trials[0])), 30)
-    commands = [
-        {
-            "ts": ts,
-            "command": "allelse sweep",
-            "added": [f"base-s{seed}" for seed in seeds],
-            "dropped": dropped,
-        }
-        for ts, seeds, dropped in asked
-    ]
+    commands = []
+    for ts, seeds, dropped in asked:
+        added = [f"base-s{seed}" for seed in seeds]
+        commands.append({"ts": ts, "command": "allelse sweep", "added": added, "dropped": dropped})
     assert later_note(replace(study, asked=tuple(commands))).partition(" p values")[0] == told
     gone = replace(
         study,

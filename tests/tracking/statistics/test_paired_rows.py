@@ -68,23 +68,23 @@ def test_a_scoring_row_differs_from_its_host_by_a_paired_t_of_its_own_family(
 
 def test_a_row_that_scores_another_host_differs_from_that_one(tmp_path: Path) -> None:
     rows = as_json(made.make(tmp_path / "study"))
-    alone = rows["big_beam_1"]
-    assert alone["reference"] == alone["weights"] == "big"
-    assert alone["delta_bleu"] == pytest.approx(float(np.mean(differences_of("big_beam_1", "big"))))
-    assert alone["p_bleu"] == pytest.approx(
+    scoring_row = rows["big_beam_1"]
+    assert scoring_row["reference"] == scoring_row["weights"] == "big"
+    assert scoring_row["delta_bleu"] == pytest.approx(
+        float(np.mean(differences_of("big_beam_1", "big")))
+    )
+    assert scoring_row["p_bleu"] == pytest.approx(
         stats.ttest_1samp(differences_of("big_beam_1", "big"), 0.0).pvalue
     )
 
 
 def test_trained_rows_are_tested_as_if_no_row_scored_their_weights(tmp_path: Path) -> None:
     trained = {row: seeds for row, seeds in made.BLEU.items() if row not in made.HOSTS}
-    alone, with_scoring = (
-        as_json(made.make(tmp_path / "a", trained)),
-        as_json(made.make(tmp_path / "b")),
-    )
+    plain_rows = as_json(made.make(tmp_path / "a", trained))
+    with_scoring = as_json(made.make(tmp_path / "b"))
     for row in ("deep", "big"):
         for column in ("delta_bleu", "p_bleu", "low_bleu", "high_bleu"):
-            assert with_scoring[row][column] == alone[row][column]
+            assert with_scoring[row][column] == plain_rows[row][column]
 
 
 def test_differences_are_over_common_seeds_and_few_are_not_tested(tmp_path: Path) -> None:
@@ -101,9 +101,9 @@ def test_differences_are_over_common_seeds_and_few_are_not_tested(tmp_path: Path
     assert rows["beam_1"]["finding_bleu"] == "not tested: 2 seeds"
     text = layout.written("md", whole_table(study))
     assert "Δ uses the seeds in common with base, 1, 2: beam_1." in text
-    apart = made.make(tmp_path / "apart", bleu | {"deep": {7: 29.0}}, paired=True)
-    assert as_json(apart)["deep"]["delta_bleu"] is None
-    assert "no common seed" in layout.written("csv", whole_table(apart))
+    apart_study = made.make(tmp_path / "apart", bleu | {"deep": {7: 29.0}}, paired=True)
+    assert as_json(apart_study)["deep"]["delta_bleu"] is None
+    assert "no common seed" in layout.written("csv", whole_table(apart_study))
 
 
 SHIFTED = {seed: score - 0.5 for seed, score in made.BLEU["base"].items()}
@@ -122,7 +122,9 @@ def test_what_cannot_be_tested_says_why(
     tmp_path: Path, seeds: Sequence[int], beam_1: Mapping[int, float], paired: bool, reason: str
 ) -> None:
     scores = {"base": made.BLEU["base"], "deep": made.BLEU["deep"], "beam_1": beam_1}
-    bleu = {row: {seed: of_row[seed] for seed in seeds} for row, of_row in scores.items()}
+    bleu = {}
+    for row, row_scores in scores.items():
+        bleu[row] = {seed: row_scores[seed] for seed in seeds}
     study = made.make(tmp_path / "study", bleu, paired)
     rows = as_json(study)
     assert rows["beam_1"]["delta_bleu"] is not None
@@ -265,39 +267,40 @@ def test_a_study_file_without_the_new_fields_is_read(tmp_path: Path) -> None:
 
 def test_rows_that_differ_alike_gain_no_degrees_of_freedom() -> None:
     chance = np.random.default_rng(1)
-    shared = np.tile(chance.normal(size=(1, 4)), (6, 1))
-    assert independent_rows(products(residuals(shared))) == pytest.approx(1.0)
-    alike = paired_differences(shared + 1.0)
-    assert alike.df == pytest.approx(3.0), "six copies of one row know no more than one"
-    apart = paired_differences(chance.normal(size=(6, 4)))
-    assert (apart.df >= 3 - 1e-9).all()
-    assert apart.df.max() > 3.5, "rows that differ apart do"
+    equal_rows = np.tile(chance.normal(size=(1, 4)), (6, 1))
+    assert independent_rows(products(residuals(equal_rows))) == pytest.approx(1.0)
+    equal_paired = paired_differences(equal_rows + 1.0)
+    assert equal_paired.df == pytest.approx(3.0), "six copies of one row know no more than one"
+    independent = paired_differences(chance.normal(size=(6, 4)))
+    assert (independent.df >= 3 - 1e-9).all()
+    assert independent.df.max() > 3.5, "rows that differ apart do"
 
 
 def test_a_noisy_row_keeps_its_own_variance() -> None:
     chance = np.random.default_rng(2)
     values = chance.normal(size=(8, 5)) * np.array([[20.0], *[[1.0]] * 7])
-    found = paired_differences(values)
-    assert found.error[0] == pytest.approx(np.std(values[0], ddof=1) / math.sqrt(5))
-    assert found.df[0] < found.df[1:].max()
+    paired = paired_differences(values)
+    assert paired.error[0] == pytest.approx(np.std(values[0], ddof=1) / math.sqrt(5))
+    assert paired.df[0] < paired.df[1:].max()
 
 
 def test_the_interval_of_a_perplexity_holds_zero_where_that_of_its_logarithm_does() -> None:
     chance = np.random.default_rng(3)
     values = 0.02 * chance.normal(size=(500, 4, 5)) + 0.01
-    found = paired_differences(values)
-    low, high = intervals(found)
-    ends = paired_exponential_intervals(found, 1.5, 0.02, -0.5)
+    paired = paired_differences(values)
+    low, high = intervals(paired)
+    ends = paired_exponential_intervals(paired, 1.5, 0.02, -0.5)
     assert ((ends[0] > 0) == (low > 0)).all()
     assert ((ends[1] < 0) == (high < 0)).all()
-    exact = paired_exponential_intervals(found, 1.5, 0.0, 0.0)
+    exact = paired_exponential_intervals(paired, 1.5, 0.0, 0.0)
     assert exact[1] == pytest.approx(math.exp(1.5) * np.expm1(high)), (
         "a reference without noise scales the interval"
     )
 
 
 def test_told_seeds_are_enough_in_simulated_studies() -> None:
-    rows, difference = 4, 3.0
+    rows = 4
+    difference = 3.0
     seeds = PairedPower([1.0] * rows).seeds_needed([3] * rows, difference, 0)
     assert seeds is not None
     chance = np.random.default_rng(4)

@@ -20,14 +20,17 @@ KINDS = {
 
 
 def text(sentences: int, seed: int, longest: int = 12) -> list[str]:
-    made = random.Random(seed)
-    return [" ".join(made.choices(WORDS, k=made.randint(0, longest))) for _ in range(sentences)]
+    generator = random.Random(seed)
+    return [
+        " ".join(generator.choices(WORDS, k=generator.randint(0, longest)))
+        for _ in range(sentences)
+    ]
 
 
 def near(references: list[str], seed: int) -> list[str]:
     """The references with some words replaced, dropped and doubled."""
-    made = random.Random(seed)
-    changed = lambda word: made.choice([word] * 6 + ["", "other", f"{word} {word}"])  # noqa: E731
+    generator = random.Random(seed)
+    changed = lambda word: generator.choice([word] * 6 + ["", "other", f"{word} {word}"])  # noqa: E731
     return [" ".join(filter(None, map(changed, line.split()))) for line in references]
 
 
@@ -47,39 +50,44 @@ def test_a_score_of_sums_is_that_of_sacrebleu(formula: str, sentences: int, long
             references,
         ):
             table = counted(formula, hypotheses, references)
-            (found,) = counts.scores(formula, table.sum(0, keepdims=True), len(table))
-            assert found == pytest.approx(
+            (score,) = counts.scores(formula, table.sum(0, keepdims=True), len(table))
+            assert score == pytest.approx(
                 KINDS[formula].corpus_score(hypotheses, [references]).score, abs=1e-9
             )
 
 
 def test_one_sentence_is_scored_by_the_orders_that_it_has_as_in_sacrebleu() -> None:
-    whole = sacrebleu.BLEU(tokenize="none", force=True, effective_order=True)
+    metric = sacrebleu.BLEU(tokenize="none", force=True, effective_order=True)
     references = text(80, 1, 6)
     hypotheses = near(references, 2)
-    found = counts.scores(
+    scores = counts.scores(
         "ngram_precision", counted("ngram_precision", hypotheses, references), 1, partly=True
     )
     pairs = zip(hypotheses, references, strict=True)
-    expected = [whole.sentence_score(ours, [reference]).score for ours, reference in pairs]
-    assert found == pytest.approx(expected, abs=1e-9)
+    expected = [metric.sentence_score(ours, [reference]).score for ours, reference in pairs]
+    assert scores == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize("formula", KINDS)
 def test_resampling_agrees_with_that_of_sacrebleu(formula: str) -> None:
     from sacrebleu.significance import PairedTest, _bootstrap_resample
 
-    draws, references, metric = 300, text(70, 5), KINDS[formula]
-    base, other = near(references, 6), near(references, 7)
-    tables = [counted(formula, side, references) for side in (base, other)]
-    drawn = resampled_scores(formula, tables, draws)
-    for table, ours in zip(tables, drawn, strict=True):
+    draws = 300
+    references = text(70, 5)
+    metric = KINDS[formula]
+    base = near(references, 6)
+    candidate = near(references, 7)
+    tables = [counted(formula, side, references) for side in (base, candidate)]
+    resamples = resampled_scores(formula, tables, draws)
+    for table, ours in zip(tables, resamples, strict=True):
         _, theirs = _bootstrap_resample(table.tolist(), metric, draws)
         assert ours == pytest.approx([score.score for score in theirs], rel=1e-5)  # float32 there
-    named = [("base", base), ("other", other)]
-    _, results = PairedTest(named, {"it": metric}, [references], "bs", n_samples=draws)()
-    (theirs_base, theirs_other) = next(found for name, found in results.items() if name != "System")
-    size = np.abs(drawn[1] - drawn[0])
+    systems = [("base", base), ("other", candidate)]
+    _, results = PairedTest(systems, {"it": metric}, [references], "bs", n_samples=draws)()
+    (theirs_base, theirs_other) = next(
+        scores for name, scores in results.items() if name != "System"
+    )
+    size = np.abs(resamples[1] - resamples[0])
     larger = np.count_nonzero(size - size.mean() > abs(theirs_other.score - theirs_base.score))
     assert theirs_other.p_value == (larger + 1) / (draws + 1)
 

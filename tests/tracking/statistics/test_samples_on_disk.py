@@ -88,7 +88,8 @@ def test_a_trial_without_usable_samples_says_why_and_hinders_no_other(
 def test_without_base_no_row_of_that_seed_is_tested(study: Study) -> None:
     (study.folder / "base-s2" / "result.json").unlink()
     _path(study, "better-s1").unlink()
-    missing, interrupted = "better-s1 has no statistics/dev.jsonl", "base-s2 is interrupted"
+    missing = "better-s1 has no statistics/dev.jsonl"
+    interrupted = "base-s2 is interrupted"
     assert reasons(study) == {
         "better-s1": missing,
         "better-s2": interrupted,
@@ -97,7 +98,8 @@ def test_without_base_no_row_of_that_seed_is_tested(study: Study) -> None:
 
 
 def test_other_samples_are_not_compared(study: Study) -> None:
-    fewer, base = made.lines(7, 0.5)[:-1], made.lines(7, 0.5)
+    fewer = made.lines(7, 0.5)[:-1]
+    base = made.lines(7, 0.5)
     made.finish(study, 2, fewer)  # better-s1
     made.finish(study, 3, [line | {"tokens": 9} for line in base])  # better-s2
     assert reasons(study) == {"better-s1": "39 samples, but base-s1 has 40"}
@@ -121,7 +123,7 @@ def test_a_difference_with_its_interval_and_p_by_hand() -> None:
     """Differences 1 … 9, mean 5: shifted by it, |-4| and |4| reach 4; with one added to both
     counts, p is 3 / 10."""
     differences = np.arange(1.0, 10.0)
-    found = resampled(differences + 20, np.full(9, 20.0), 4.0, 7)
-    assert found == SampleTest(4.0, 1.2, 8.8, 0.3, 7)
+    sample_test = resampled(differences + 20, np.full(9, 20.0), 4.0, 7)
+    assert sample_test == SampleTest(4.0, 1.2, 8.8, 0.3, 7)
     assert resampled(differences, differences, 0.0, 7) == SampleTest(0.0, 0.0, 0.0, 1.0, 7)
     assert resampled(np.array([1.0, np.nan]), np.zeros(2), 1.0, 7) is None

@@ -35,12 +35,15 @@ def study(reading: Study) -> Study:
     return reading
 
 
-def came_from(study: Study, trial: str, **other: Any) -> None:
-    (study.folder / trial / "provenance.json").write_text(json.dumps(ALIKE | other))
+def came_from(study: Study, trial: str, **changes: Any) -> None:
+    (study.folder / trial / "provenance.json").write_text(json.dumps(ALIKE | changes))
 
 
 def texts(study: Study) -> dict[str, list[str]]:
-    return {row: [each.text for each in differences] for row, differences in unlike(study).items()}
+    row_texts = {}
+    for row, differences in unlike(study).items():
+        row_texts[row] = [difference.text for difference in differences]
+    return row_texts
 
 
 def test_trials_of_one_machine_and_commit_are_alike_whatever_their_host_is_called(
@@ -89,8 +92,8 @@ def test_missing_and_damaged_provenance_is_no_difference(study: Study) -> None:
     assert texts(study) == {"wide": ["workers 2, not 1 (seed 2)"]}
 
 
-def attempt(number: int, start: int, **other: Any) -> dict[str, Any]:
-    return {**ALIKE, "attempt": number, "from": start, "steps": 2, **other}
+def attempt(number: int, start: int, **changes: Any) -> dict[str, Any]:
+    return {**ALIKE, "attempt": number, "from": start, "steps": 2, **changes}
 
 
 def test_every_attempt_counts_whose_steps_are_in_the_weights_and_no_other(study: Study) -> None:

@@ -29,10 +29,10 @@ def a_family(metric: Metric = BLEU, marked: bool = True, **ends: tuple[float, fl
     return Family(metric, "base", {**tests})
 
 
-def words(found: Family, published: dict[str, float | None]) -> dict[str, str]:
-    given = verdict(found, published)
-    assert given is not None
-    return given.rows
+def words(family: Family, published: dict[str, float | None]) -> dict[str, str]:
+    answer = verdict([family], published)
+    assert answer is not None
+    return answer.rows
 
 
 @pytest.mark.parametrize(
@@ -67,45 +67,46 @@ def test_a_row_s_verdict(paper: float, ends: tuple[float, float], marked: bool, 
 
 
 def test_numbers_of_the_rule_are_the_metric_s_and_printed_with_it() -> None:
-    found = replace(a_family(row=(-0.005, 0.01)), metric=PPL)
+    family = replace(a_family(row=(-0.005, 0.01)), metric=PPL)
     # 0.020000000000000462
-    assert words(found, {"base": 4.92, "row": 4.94}) == {"row": "agrees (none in the paper)"}
-    assert words(found, {"base": 4.92, "row": 4.95}) == {"row": "agrees"}
+    assert words(family, {"base": 4.92, "row": 4.94}) == {"row": "agrees (none in the paper)"}
+    assert words(family, {"base": 4.92, "row": 4.95}) == {"row": "agrees"}
     assert words(
         a_family(replace(BLEU, agrees_within=None), row=(0, 0)), {"base": 25.8, "row": 25.8}
     ) == {"row": "not shown (none in the paper)"}
-    for told in (
+    for phrase in (
         "at most 0.02 is none",
         "within ± 0.02 in ln PPL",
         "For that, PPL is compared as ln PPL.",
     ):
-        assert told in rule(PPL, "base")
+        assert phrase in rule(PPL, "base")
     assert "within ± 0.5 BLEU" in rule(BLEU, "base")
     assert "No margin is stated" in rule(Metric("accuracy"), "base")
 
 
 def test_rows_without_a_test_or_a_published_value() -> None:
     tested = a_family(better=(1, 2), mine=(1, 2))
-    found = replace(tested, rows={**tested.rows, "worse": "1 seed", "other": "2 seeds"})
-    assert words(found, {**PUBLISHED, "other": None}) == {
+    family = replace(tested, rows={**tested.rows, "worse": "1 seed", "other": "2 seeds"})
+    assert words(family, {**PUBLISHED, "other": None}) == {
         "better": "agrees",
         "worse": "not tested: 1 seed",
     }
-    assert verdict(found, {"better": 26.4}) is None
-    assert verdict(found, {"base": 25.8, "other": None}) is None
-    assert verdict(found, {"base": 25.8, "elsewhere": 1.0}) is None
+    assert verdict([family], {"better": 26.4}) is None
+    assert verdict([family], {"base": 25.8, "other": None}) is None
+    assert verdict([family], {"base": 25.8, "elsewhere": 1.0}) is None
 
 
 def test_rank_agreement_is_that_of_scipy_with_a_permutation_p() -> None:
     chance = np.random.default_rng(3)
-    ours, theirs = chance.normal(size=6), np.round(chance.normal(size=6), 1)
+    ours = chance.normal(size=6)
+    theirs = np.round(chance.normal(size=6), 1)
     theirs[0] = theirs[1]  # a tie
     orders = [
         abs(stats.kendalltau(order, theirs).statistic) for order in itertools.permutations(ours)
     ]
-    found = rank_agreement(list(zip(ours, theirs, strict=True)))
-    assert found is not None
-    (spearman, _), (kendall, p) = found
+    agreement = rank_agreement(list(zip(ours, theirs, strict=True)))
+    assert agreement is not None
+    (spearman, _), (kendall, p) = agreement
     assert spearman == pytest.approx(stats.spearmanr(ours, theirs).statistic)
     assert kendall == pytest.approx(stats.kendalltau(ours, theirs).statistic)
     assert p == pytest.approx(np.mean(np.array(orders) >= abs(kendall) - 1e-9), abs=0.015)
@@ -114,12 +115,12 @@ def test_rank_agreement_is_that_of_scipy_with_a_permutation_p() -> None:
 
 
 def test_the_order_is_told_in_words() -> None:
-    given = verdict(
-        a_family(low=(1, 1), middle=(2, 2), high=(3, 3)),
+    answer = verdict(
+        [a_family(low=(1, 1), middle=(2, 2), high=(3, 3))],
         {"base": 5, "low": 6, "middle": 7, "high": 8},
     )
-    assert given is not None
+    assert answer is not None
     assert (
         "Order of the 3 tested rows against the published order: Spearman's ρ 1.00 (p 0."
-        in given.lines()[1]
+        in answer.lines()[1]
     )

@@ -12,7 +12,9 @@ from tracking.files import DamagedFileError
 from tracking.study import Study, StudyMissing
 from tracking.table.frames import StudyFrames
 
-TEXT, WHOLE, NUMBER = "string", "Int64", "float64"
+TEXT = "string"
+WHOLE = "Int64"
+NUMBER = "float64"
 NAMES = {"trial": TEXT, "row": TEXT, "seed": WHOLE}
 ABOUT = dict.fromkeys(("group", "change", "key", "state", "note"), TEXT)
 COUNTS = dict.fromkeys(("attempts", "step", "params"), WHOLE)
@@ -29,21 +31,22 @@ COLUMNS = {
 def study(tmp_path: Path) -> Study:
     """Base is finished, a row failed, and another was never begun."""
     study = make_study(tmp_path / "runs/mine", {"base": [1], "a_heads_1": [1], "c_layers_2": [1]})
-    base, failed, _ = study.trials
+    base, failed_trial, _ = study.trials
     attempt = begin(study.trial_folder(base))
     report(study.trial_folder(base), attempt, range(10, 30, 10))
     finish(study, base, attempt, 30, bleu=None)
-    begin(study.trial_folder(failed))
-    study.trial_folder(failed).attempts.end(1, "failed")
-    study.trial_folder(failed).write_error("OutOfMemoryError: too wide\n")
+    begin(study.trial_folder(failed_trial))
+    study.trial_folder(failed_trial).attempts.end(1, "failed")
+    study.trial_folder(failed_trial).write_error("OutOfMemoryError: too wide\n")
     return study
 
 
 def types(frames: StudyFrames) -> dict[str, dict[str, str]]:
-    return {
-        name: {column: str(kind) for column, kind in getattr(frames, name).dtypes.items()}
-        for name in COLUMNS
-    }
+    column_types = {}
+    for name in COLUMNS:
+        dtypes = getattr(frames, name).dtypes
+        column_types[name] = {column: str(dtype) for column, dtype in dtypes.items()}
+    return column_types
 
 
 def test_the_columns_and_types_are_fixed(study: Study, tmp_path: Path) -> None:
@@ -129,9 +132,9 @@ def test_a_damaged_study_is_one_clear_error(study: Study, key: str, value: str, 
 
 
 def edit(path: Path, pattern: str, text: str) -> None:
-    changed, count = re.subn(pattern, text, path.read_text(), count=1)
+    new_text, count = re.subn(pattern, text, path.read_text(), count=1)
     assert count == 1
-    path.write_text(changed)
+    path.write_text(new_text)
 
 
 def test_a_wrong_folder_is_one_clear_error(study: Study) -> None:

@@ -35,15 +35,16 @@ def mixed(tmp_path: Path) -> Study:
     study = make_study(tmp_path / "mixed", {"base": [1, 2], "a_heads_1": [3, 4], "c_layers_2": [1]})
     for trial, ppl, bleu in zip(study.trials, (4.0, 5.0, 6.0), (30.0, 32.0, 28.0), strict=False):
         finish(study, trial, begin(study.trial_folder(trial)), 30, ppl=ppl, bleu=bleu)
-    failed = study.trial_folder(study.trials[3])
-    failed.attempts.end(begin(failed), "failed")
-    failed.write_error("CUDA out of memory | 3 GiB\nTraceback ...")
+    failed_folder = study.trial_folder(study.trials[3])
+    failed_folder.attempts.end(begin(failed_folder), "failed")
+    failed_folder.write_error("CUDA out of memory | 3 GiB\nTraceback ...")
     return study
 
 
 def test_means_and_differences_are_over_finished_seeds_of_both(mixed: Study) -> None:
     rows = by_name(mixed)
-    base, heads = rows["base"], rows["a_heads_1"]
+    base = rows["base"]
+    heads = rows["a_heads_1"]
     assert (base.seeds, base.asked, base.scores["bleu"], base.note) == (2, 2, 31.0, "")
     assert base.scores["ppl"] == pytest.approx(math.sqrt(20)), "e^ of the mean NLL"
     assert base.sd == {"ppl": pytest.approx(math.sqrt(0.5)), "bleu": pytest.approx(math.sqrt(2))}
@@ -75,8 +76,10 @@ def test_running_interrupted_and_failed_rows_are_marked(study: Study) -> None:
 
 
 def test_a_result_of_another_key_does_not_count(study: Study) -> None:
-    other = study.trials[1]
-    study.trial_folder(study.trials[0]).write_result({"key": other.key, "step": 1, "scores": {}})
+    second_trial = study.trials[1]
+    study.trial_folder(study.trials[0]).write_result(
+        {"key": second_trial.key, "step": 1, "scores": {}}
+    )
     assert table(study)[0].seeds == 0
 
 
@@ -113,9 +116,10 @@ def test_csv_starts_with_the_contract_and_json_has_the_same_numbers(mixed: Study
 
 def test_markdown_and_latex_have_the_columns_and_words_of_the_terminal(mixed: Study) -> None:
     lines = written("md", mixed).splitlines()
-    cells = [
-        [cell.strip() for cell in line.replace("\\|", "/").split("|")[1:-1]] for line in lines[:5]
-    ]
+    cells = []
+    for line in lines[:5]:
+        fields = line.replace("\\|", "/").split("|")[1:-1]
+        cells.append([field.strip() for field in fields])
     head, _, base, heads, layers = cells
     columns = [
         "change",
@@ -156,19 +160,19 @@ def test_a_caption_speaks_of_shown_columns_alone(mixed: Study) -> None:
     for text in ("FLOPs: ", "time: measured", "difference from base, between means"):
         assert text in written("md", mixed)
         assert text not in written("tex", mixed), "its caption is that of a paper"
-    chosen = {
+    captions = {
         name: layout.written(
             "md", replace(whole_table(mixed, mixed.task.headline), view=View(columns=(name,)))
         )
         for name in ("bleu", "ppl_s1", "paper_ppl", "best_ppl")
     }
     assert any(
-        line.startswith("BLEU: measured on dev, beam 4") for line in chosen["bleu"].splitlines()
+        line.startswith("BLEU: measured on dev, beam 4") for line in captions["bleu"].splitlines()
     )
-    assert [name for name, text in chosen.items() if "measured on" in text] == ["bleu", "ppl_s1"]
-    assert [name for name, text in chosen.items() if "±: standard" in text] == ["bleu"]
-    assert "best PPL: the best value measured during training" in chosen["best_ppl"]
-    assert not any("Δ" in text for text in chosen.values())
+    assert [name for name, text in captions.items() if "measured on" in text] == ["bleu", "ppl_s1"]
+    assert [name for name, text in captions.items() if "±: standard" in text] == ["bleu"]
+    assert "best PPL: the best value measured during training" in captions["best_ppl"]
+    assert not any("Δ" in text for text in captions.values())
 
 
 # a row's settings that are not base's, its differences in PPL and BLEU, and its note
@@ -193,18 +197,18 @@ def test_a_row_scored_with_other_settings_has_no_difference_that_they_change(
     base, heads, layers = table(study)
     assert ((heads.deltas["ppl"], heads.deltas["bleu"]), heads.note) == (deltas, note)
     assert (heads.scores["bleu"], base.note, layers.note) == (30.0, "", "")
-    about = replace(study, cells={**study.cells, "a_heads_1": dict(other)})
-    assert by_name(about)["a_heads_1"].note == "", "the row is about these settings"
+    restated = replace(study, cells={**study.cells, "a_heads_1": dict(other)})
+    assert by_name(restated)["a_heads_1"].note == "", "the row is about these settings"
 
 
 def test_a_caption_names_the_settings_and_a_cell_what_is_not_compared(tmp_path: Path) -> None:
-    usual = scored(tmp_path / "usual", ("base", 1, {}), ("a_heads_1", 1, {}))
+    plain_study = scored(tmp_path / "usual", ("base", 1, {}), ("a_heads_1", 1, {}))
     averaged = scored(tmp_path / "averaged", ("base", 1, {"beam": 8, "average_checkpoints": 5}))
-    for text in (written("md", usual), " ".join(shown(usual).split())):
+    for text in (written("md", plain_study), " ".join(shown(plain_study).split())):
         assert "measured on dev, beam 4, α 0.6, last checkpoint; BLEU: sacreBLEU's 13a" in text
         assert "decode" not in text
-    told = "on the dev set (beam 4, α 0.6, last checkpoint) [BLEU nrefs:1]."
-    assert told in paragraph(usual)
+    caption = "on the dev set (beam 4, α 0.6, last checkpoint) [BLEU nrefs:1]."
+    assert caption in paragraph(plain_study)
     assert "on dev, beam 8, α 0.6, mean of the last 5 checkpoints;" in written("md", averaged)
     study = scored(
         tmp_path / "beams",

@@ -62,16 +62,17 @@ KNOWN_WITHOUT_READING: dict[str, tuple[str, Callable[[Path], object], str]] = {
 def test_what_shows_without_reading_is_refused_when_a_plan_is_made(
     tmp_path: Path, names: list[str]
 ) -> None:
-    data, said = good(tmp_path), Said()
+    data = good(tmp_path)
+    expected = Said()
     for name in names:
-        file, make, found = KNOWN_WITHOUT_READING[name]
+        file, make, fault_text = KNOWN_WITHOUT_READING[name]
         (tmp_path / file).unlink()
         make(tmp_path / file)
-        said.append((f"data.{file.partition('.')[0]}", f"{tmp_path / file} {found}"))
+        expected.append((f"data.{file.partition('.')[0]}", f"{tmp_path / file} {fault_text}"))
     with pytest.raises(RefusedError) as caught:
         fingerprint(data)
-    for each in (caught.value.problems, refused(data, tmp_path)):
-        assert [(fault.key, fault.found) for fault in each] == said
+    for faults in (caught.value.problems, refused(data, tmp_path)):
+        assert [(fault.key, fault.found) for fault in faults] == expected
 
 
 LINES = lines_of(ENGLISH)
@@ -104,13 +105,13 @@ TRAIN: dict[str, tuple[bytes, str, str]] = {
 
 @pytest.mark.parametrize("name", TRAIN)
 def test_a_file_that_is_no_text_is_refused_with_its_line(tmp_path: Path, name: str) -> None:
-    content, found, fix = TRAIN[name]
+    content, fault_text, fix = TRAIN[name]
     (tmp_path / "text").write_bytes(content)
     with pytest.raises(FaultyError) as caught:
         list(read_lines(tmp_path / "text", "data.train"))
     (fault,) = caught.value.faults
     assert fault.key == "data.train"
-    assert fault.found.startswith(f"{tmp_path}/text{found}")
+    assert fault.found.startswith(f"{tmp_path}/text{fault_text}")
     assert fix in fault.allowed
 
 
@@ -137,11 +138,14 @@ SETS: dict[str, tuple[dict[str, bytes], Said]] = {
 
 @pytest.mark.parametrize("name", SETS)
 def test_faults_of_all_sets_are_refused_together(tmp_path: Path, name: str) -> None:
-    data, (contents, said) = good(tmp_path), SETS[name]
+    data = good(tmp_path)
+    contents, expected = SETS[name]
     for file, content in contents.items():
         (tmp_path / file).write_bytes(content)
     faults = refused(data, tmp_path)
-    assert [(fault.key, fault.found.replace(str(tmp_path), "FOLDER")) for fault in faults] == said
+    assert [
+        (fault.key, fault.found.replace(str(tmp_path), "FOLDER")) for fault in faults
+    ] == expected
 
 
 GOOD = {
@@ -169,9 +173,9 @@ def test_a_vocabulary_size_that_the_text_does_not_support_is_refused_with_a_limi
 ) -> None:
     (fault,) = refused(good(tmp_path, size), tmp_path)
     assert (fault.key, fault.found) == ("data.vocab_size", f"is {size}")
-    near = re.match(rf"must be {allowed} (\d+),", fault.allowed)
-    assert near is not None
-    prepared_text(good(tmp_path, int(near[1])), tmp_path)
+    limit = re.match(rf"must be {allowed} (\d+),", fault.allowed)
+    assert limit is not None
+    prepared_text(good(tmp_path, int(limit[1])), tmp_path)
 
 
 MULTI30K = DataConfig("multi30k", "en", "de", 8000, None, None, None, None)
@@ -207,8 +211,8 @@ def test_multi30k_s_files_are_there_and_those_released(
 ) -> None:
     for name in MULTI30K_SHA256 if content else ():
         (tmp_path / name).write_bytes(gzip.compress(content or b""))
-    named = {key: value.replace("FOLDER", str(tmp_path)) for key, value in changes.items()}
-    fault = refused(replace(MULTI30K, **named), tmp_path)[0]  # type: ignore[arg-type]
+    settings = {key: value.replace("FOLDER", str(tmp_path)) for key, value in changes.items()}
+    fault = refused(replace(MULTI30K, **settings), tmp_path)[0]  # type: ignore[arg-type]
     assert fault.key == f"data.{next(iter(changes))}"
     assert found in fault.found.replace(str(tmp_path), "FOLDER")
     assert allowed in fault.allowed

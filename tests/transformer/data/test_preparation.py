@@ -79,15 +79,17 @@ def test_pieces_are_those_of_the_whole_text_at_once(tmp_path: Path) -> None:
     data = copy_data(tmp_path, (12_000, 5, 5), "abcdefgh", longest=8, vocab_size=275)
     prepared = prepared_text(data, tmp_path)
     lines = Path(data.train[0]).read_text("utf-8").splitlines()  # type: ignore[index]
-    model, offsets = io.BytesIO(), io.BytesIO()
+    model = io.BytesIO()
+    offsets = io.BytesIO()
     pairs = (line for line in lines for _ in ("source", "target"))
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=pairs, model_writer=model, vocab_size=275, minloglevel=2, **OPTIONS
     )
     assert prepared.vocabulary_path.read_bytes() == model.getvalue()
-    whole, pieces = Sentences.of(prepared.vocabulary.encode(lines)), io.BytesIO()
-    np.save(pieces, whole.pieces)
-    np.save(offsets, whole.offsets)
+    sentences = Sentences.of(prepared.vocabulary.encode(lines))
+    pieces = io.BytesIO()
+    np.save(pieces, sentences.pieces)
+    np.save(offsets, sentences.offsets)
     for side in ("source", "target"):
         assert (prepared.folder / f"train.{side}.npy").read_bytes() == pieces.getvalue()
         assert (prepared.folder / f"train.{side}.offsets.npy").read_bytes() == offsets.getvalue()
@@ -96,10 +98,10 @@ def test_pieces_are_those_of_the_whole_text_at_once(tmp_path: Path) -> None:
         **dict.fromkeys(("dev", "test"), ("npy", "offsets.npy", "txt")),
     }
     files = {
-        f"{name}.{side}.{kind}"
+        f"{name}.{side}.{suffix}"
         for name in kinds
         for side in ("source", "target")
-        for kind in kinds[name]
+        for suffix in kinds[name]
     }
     assert {path.name for path in prepared.folder.iterdir()} == files | {
         "vocabulary.model",
@@ -110,7 +112,7 @@ def test_pieces_are_those_of_the_whole_text_at_once(tmp_path: Path) -> None:
 
 def test_the_fingerprint_changes_with_everything_declared(tmp_path: Path) -> None:
     data = texts(tmp_path)
-    declared = [
+    variants = [
         data,
         replace(data, source="fr"),
         replace(data, target="fr"),
@@ -123,21 +125,21 @@ def test_the_fingerprint_changes_with_everything_declared(tmp_path: Path) -> Non
         replace(SYNTHETIC, vocab_size=999),
         replace(SYNTHETIC, name="multi30k"),
     ]
-    assert len({fingerprint(each) for each in declared}) == len(declared)
+    assert len({fingerprint(variant) for variant in variants}) == len(variants)
 
 
 def test_the_fingerprint_of_files_depends_on_their_content_and_not_on_their_names(
     tmp_path: Path,
 ) -> None:
     places = [tmp_path / name for name in ("copy", "train", "dev", "test")]
-    for place in places:
-        place.mkdir()
-    changed = [
-        texts(place, 300, **{place.name: (SENTENCES, [*TRANSLATED[:3], "anders"])})
-        for place in places[1:]
+    for folder in places:
+        folder.mkdir()
+    variants = [
+        texts(folder, 300, **{folder.name: (SENTENCES, [*TRANSLATED[:3], "anders"])})
+        for folder in places[1:]
     ]
     assert fingerprint(texts(tmp_path)) == fingerprint(texts(places[0]))
-    assert len({fingerprint(each) for each in (texts(tmp_path), *changed)}) == 4
+    assert len({fingerprint(variant) for variant in (texts(tmp_path), *variants)}) == 4
 
 
 def test_positions_must_hold_every_evaluated_sentence_and_a_tenth_of_the_training_pairs(
@@ -157,14 +159,14 @@ def test_positions_must_hold_every_evaluated_sentence_and_a_tenth_of_the_trainin
 
     longest = {name: int(prepared.pairs(name).target.lengths.max()) for name in ("dev", "test")}
     needed = sorted(prepared.pairs("train").longest_sides.tolist())[2]  # the third of thirty
-    of_sets = [
+    set_limits = [
         f"must be at least {length}, the longest sentence of {name}, with learned positions"
         for name, length in longest.items()
     ]
     assert allowed(max(longest.values())) == []
-    assert allowed(needed) == of_sets
+    assert allowed(needed) == set_limits
     too_few = f"must be at least {needed}, which keeps a tenth of them"
-    assert allowed(needed - 1) == [too_few, *of_sets]
+    assert allowed(needed - 1) == [too_few, *set_limits]
     assert allowed(needed, "sinusoids") == []
     assert allowed(needed - 1, "sinusoids") == [too_few]
     assert allowed(needed, longest=needed) == []
@@ -179,15 +181,16 @@ def test_the_longest_sentence_is_named_by_its_file_and_line(tmp_path: Path) -> N
 
 
 def test_text_that_changes_while_it_is_prepared_is_refused(tmp_path: Path) -> None:
-    data, made = texts(tmp_path), tmp_path / "made"
-    made.mkdir()
+    data = texts(tmp_path)
+    prepared_folder = tmp_path / "made"
+    prepared_folder.mkdir()
 
-    def change(step: str, done: float | None) -> None:
+    def change(step: str, share: float | None) -> None:
         if step == "opening the text":
             texts(tmp_path, dev=(SENTENCES, [*TRANSLATED[:3], "anders"]))
 
     with pytest.raises(FaultyError, match=r"text of data=files changed while it was prepared"):
-        prepare(data, made, change)
+        prepare(data, prepared_folder, change)
 
 
 def numbered(size: int) -> Iterator[SentencePair]:

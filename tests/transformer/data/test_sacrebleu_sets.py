@@ -20,10 +20,8 @@ GERMAN = [
     for n in range(10)
     for size in ("kleine", "große")
 ]
-DEV_SOURCE, DEV_TARGET = (
-    "A dog sees a man.\nTwo\u2028dogs.\n",
-    "Ein Hund sieht einen Mann.\nZwei Hunde.\n",
-)
+DEV_SOURCE = "A dog sees a man.\nTwo\u2028dogs.\n"
+DEV_TARGET = "Ein Hund sieht einen Mann.\nZwei Hunde.\n"
 
 
 @pytest.fixture(autouse=True)
@@ -69,9 +67,9 @@ def test_a_set_by_name_has_the_fingerprint_of_its_files(
     files = [str(sacrebleu_folder / f"wmt13/wmt13.en-de.{side}") for side in ("src", "ref")]
     assert fingerprint(data) == fingerprint(replace(data, dev=files))
     assert fingerprint(data) != fingerprint(replace(data, test=["sacrebleu:wmt13"]))
-    before = fingerprint(data)
+    old_fingerprint = fingerprint(data)
     Path(files[1]).write_text(DEV_TARGET.replace("Hund", "Wolf"), "utf-8")
-    assert fingerprint(data) != before
+    assert fingerprint(data) != old_fingerprint
 
 
 def test_a_name_is_no_path(data: DataConfig, tmp_path: Path) -> None:
@@ -111,8 +109,8 @@ def test_a_set_that_is_not_there_is_refused_when_a_plan_is_made(
         fingerprint(replace(data, **changes))  # type: ignore[arg-type]
     (problem,) = caught.value.problems
     nearest = f"did you mean {problem.nearest}?" if problem.nearest else ""
-    said = f"{problem.key} {problem.found} {problem.allowed} {nearest}".strip()
-    assert re.fullmatch(".*".join(map(re.escape, refusal.split("…"))) + ".*", said), said
+    message = f"{problem.key} {problem.found} {problem.allowed} {nearest}".strip()
+    assert re.fullmatch(".*".join(map(re.escape, refusal.split("…"))) + ".*", message), message
 
 
 def test_a_wrong_name_shows_without_a_download(data: DataConfig) -> None:
@@ -143,5 +141,5 @@ def test_a_sentence_of_a_set_that_is_too_long_is_named_by_set_and_line(
     prepared = prepared_text(data, tmp_path)
     longest = int(prepared.pairs("dev").longest_sides.max())
     config = small_trial(data, replace(SMALL, max_positions=longest - 1, positions="learned"))
-    found = [problem.found for problem in TRANSLATION.data_problems(config, prepared.folder)]
-    assert f"is {longest - 1}; sacrebleu:wmt13:1 has {longest} pieces" in found
+    faults = [problem.found for problem in TRANSLATION.data_problems(config, prepared.folder)]
+    assert f"is {longest - 1}; sacrebleu:wmt13:1 has {longest} pieces" in faults

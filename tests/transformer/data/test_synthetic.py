@@ -21,12 +21,10 @@ def test_the_corpus_is_the_one_of_its_version(tmp_path: Path) -> None:
     (tmp_path / "vocabulary.model").write_bytes(
         build((line for pair in corpus["train"] for line in pair), 1000, tmp_path)
     )
-    vocabulary, declared = (
-        Vocabulary(tmp_path / "vocabulary.model"),
-        CORPORA["synthetic"].mean_lengths,
-    )
+    vocabulary = Vocabulary(tmp_path / "vocabulary.model")
+    mean_lengths = CORPORA["synthetic"].mean_lengths
     lengths = [
         sum(map(len, vocabulary.encode(list(side)))) / 12_000
         for side in zip(*corpus["train"], strict=True)
     ]
-    assert lengths == pytest.approx(declared, rel=0.02)
+    assert lengths == pytest.approx(mean_lengths, rel=0.02)

@@ -33,7 +33,8 @@ def prepared(tmp_path: Path) -> Prepared:
 
 
 def test_as_many_different_pairs_of_train_as_dev_has_in_their_order(prepared: Prepared) -> None:
-    train, sample = pairs_of(prepared.pairs("train")), pairs_of(train_sample(prepared, 40))
+    train = pairs_of(prepared.pairs("train"))
+    sample = pairs_of(train_sample(prepared, 40))
     places = [train.index(pair) for pair in sample]  # no two pairs of train are equal
     assert len(places) == 20
     assert places == sorted(set(places))
@@ -42,14 +43,16 @@ def test_as_many_different_pairs_of_train_as_dev_has_in_their_order(prepared: Pr
 
 def test_the_fingerprint_alone_draws_them(prepared: Prepared) -> None:
     first, again = (pairs_of(train_sample(prepared, 40)) for _ in range(2))
-    other = pairs_of(train_sample(with_fingerprint(prepared, FINGERPRINTS[1]), 40))
-    assert first == again != other
+    other_sample = pairs_of(train_sample(with_fingerprint(prepared, FINGERPRINTS[1]), 40))
+    assert first == again != other_sample
 
 
 def test_pairs_that_are_not_trained_are_passed_over(prepared: Prepared) -> None:
-    whole, sample = (pairs_of(train_sample(prepared, positions)) for positions in (40, 8))
-    assert max(len(source) for source, _ in sample) <= 8 < max(len(source) for source, _ in whole)
-    assert {pair for pair in whole if len(pair[0]) <= 8} <= set(sample)
+    all_pairs, sample = (pairs_of(train_sample(prepared, positions)) for positions in (40, 8))
+    assert (
+        max(len(source) for source, _ in sample) <= 8 < max(len(source) for source, _ in all_pairs)
+    )
+    assert {pair for pair in all_pairs if len(pair[0]) <= 8} <= set(sample)
     short = [pair for pair in pairs_of(prepared.pairs("train")) if len(pair[0]) <= 5]
     assert 0 < len(short) < 20
     assert pairs_of(train_sample(prepared, 5)) == short, "fewer than dev has"

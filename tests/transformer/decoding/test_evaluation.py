@@ -37,28 +37,28 @@ WORDY = replace(DECODE, alpha=5.0, max_extra=20)
 @torch.no_grad()
 def nats(model: Transformer, pairs: ParallelSet) -> list[float]:
     """−log P of every target, one sentence at a time."""
-    found = []
+    sentence_nats = []
     for i in range(len(pairs)):
         source, target = (
             torch.tensor(side[i].tolist())[None] for side in (pairs.source, pairs.target)
         )
         shifted = torch.cat([torch.tensor([[BOS]]), target[:, :-1]], 1)
         log_p = torch.log_softmax(model.logits(model(source, shifted)).double(), -1)
-        found.append(-float(log_p.gather(2, target[:, :, None]).sum()))
-    return found
+        sentence_nats.append(-float(log_p.gather(2, target[:, :, None]).sum()))
+    return sentence_nats
 
 
 @torch.no_grad()
-def right_pieces(model: Transformer, pairs: ParallelSet, place: int) -> int:
+def right_pieces(model: Transformer, pairs: ParallelSet, index: int) -> int:
     """Piece by piece: those of one target that the model ranks first after the gold pieces before
     them."""
-    source, target = (side[place].tolist() for side in (pairs.source, pairs.target))
-    right = 0
+    source, target = (side[index].tolist() for side in (pairs.source, pairs.target))
+    n_right = 0
     for position, piece in enumerate(target):
-        before = torch.tensor([[BOS, *target[:position]]])
-        logits = model.logits(model(torch.tensor([source]), before))[0, -1].tolist()
-        right += logits.index(max(logits)) == piece
-    return right
+        prefix = torch.tensor([[BOS, *target[:position]]])
+        logits = model.logits(model(torch.tensor([source]), prefix))[0, -1].tolist()
+        n_right += logits.index(max(logits)) == piece
+    return n_right
 
 
 @pytest.fixture
@@ -71,26 +71,25 @@ def test_nats_are_those_of_each_sentence_alone_and_a_mean_is_over_all_pieces(
     tokens_per_micro_batch: int,
 ) -> None:
     """Without dropout or smoothing."""
-    model, pairs, worker = (
-        small_model(p_drop=0.3),
-        random_pairs(40),
-        Worker(tokens_per_micro_batch=tokens_per_micro_batch),
-    )
+    model = small_model(p_drop=0.3)
+    pairs = random_pairs(40)
+    worker = Worker(tokens_per_micro_batch=tokens_per_micro_batch)
     expected = nats(model, pairs)
-    found = likelihoods(model, pairs, "fp32", worker)
-    assert [sentence.nats for sentence in found] == pytest.approx(expected, rel=1e-5)
+    sentences = likelihoods(model, pairs, "fp32", worker)
+    assert [sentence.nats for sentence in sentences] == pytest.approx(expected, rel=1e-5)
     mean = sum(expected) / pairs.target.lengths.sum()
     on_dev = dev_metrics(model.train(), pairs, small_trial(label_smoothing=0.2), worker)
     assert on_dev["dev/nll"] == pytest.approx(mean, rel=1e-5)
-    right = [right_pieces(model.eval(), pairs, i) for i in range(len(pairs))]
-    assert [sentence.right for sentence in found] == right
-    assert on_dev["dev/accuracy"] == sum(right) / pairs.target.lengths.sum()
-    assert 0 < sum(right) < pairs.target.lengths.sum()
+    right_counts = [right_pieces(model.eval(), pairs, i) for i in range(len(pairs))]
+    assert [sentence.right for sentence in sentences] == right_counts
+    assert on_dev["dev/accuracy"] == sum(right_counts) / pairs.target.lengths.sum()
+    assert 0 < sum(right_counts) < pairs.target.lengths.sum()
 
 
 def test_of_equally_likely_pieces_the_first_counts() -> None:
     """Without weights, every piece is as likely as the padding piece, which no sentence has."""
-    model, pairs = small_model(), random_pairs(5)
+    model = small_model()
+    pairs = random_pairs(5)
     last_norm(model).weight.data.zero_()
     last_norm(model).bias.data.zero_()
     assert [sentence.right for sentence in likelihoods(model, pairs, "fp32", Worker())] == [0] * 5
@@ -99,25 +98,26 @@ def test_of_equally_likely_pieces_the_first_counts() -> None:
 def test_a_sentence_has_its_counts_and_the_set_their_share(
     wordy: Translator, copies: Prepared
 ) -> None:
-    found = evaluate_set(wordy, EvaluationSet.of(copies, "dev", small_trial()), Worker())
-    assert found is not None
+    evaluation = evaluate_set(wordy, EvaluationSet.of(copies, "dev", small_trial()), Worker())
+    assert evaluation is not None
     pairs = copies.pairs("dev")
-    right = [right_pieces(wordy.model, pairs, i) for i in range(len(pairs))]
-    assert [sample["right"] for sample in found.samples] == right
-    assert [sample["pieces"] for sample in found.samples] == pairs.target.lengths.tolist()
-    assert found.scores["accuracy"] == sum(right) / pairs.target.lengths.sum()
+    right_counts = [right_pieces(wordy.model, pairs, i) for i in range(len(pairs))]
+    assert [sample["right"] for sample in evaluation.samples] == right_counts
+    assert [sample["pieces"] for sample in evaluation.samples] == pairs.target.lengths.tolist()
+    assert evaluation.scores["accuracy"] == sum(right_counts) / pairs.target.lengths.sum()
 
 
 def test_translations_come_in_the_order_of_the_set(wordy: Translator, copies: Prepared) -> None:
-    found = translate_set(wordy, copies.pairs("dev").source, Worker())
-    pairs, expected = copies.pairs("dev"), []
+    translations = translate_set(wordy, copies.pairs("dev").source, Worker())
+    pairs = copies.pairs("dev")
+    expected = []
     for i in range(len(pairs)):
         best = beam_search(wordy.model, torch.tensor(pairs.source[i].tolist())[None], wordy.decode)[
             0
         ][0]
         expected += copies.vocabulary.decode([best.pieces])
-    assert found == [" ".join(line.splitlines()) for line in expected]
-    assert len(set(found)) > 10
+    assert translations == [" ".join(line.splitlines()) for line in expected]
+    assert len(set(translations)) > 10
 
 
 def test_results_are_yielded_before_later_ones_are_computed(wordy: Translator) -> None:
@@ -157,12 +157,14 @@ def test_scores_say_over_which_pieces_they_are(tmp_path: Path) -> None:
             small_model(vocab_size), text.vocabulary, replace(DECODE, beam=1), "fp32"
         )
         for name in ("dev", "test"):
-            found = evaluate_set(
+            evaluation = evaluate_set(
                 translator,
                 EvaluationSet.of(text, name, replace(small_trial(), data=data)),
                 Worker(),
             )
-            assert found is not None
-            digests.setdefault((vocab_size, name), set()).add(found.scores["pieces"])
-    assert all(len(of) == 1 for of in digests.values()), "equal text and vocabulary, equal digest"
+            assert evaluation is not None
+            digests.setdefault((vocab_size, name), set()).add(evaluation.scores["pieces"])
+    assert all(len(digest) == 1 for digest in digests.values()), (
+        "equal text and vocabulary, equal digest"
+    )
     assert len(set.union(*digests.values())) == 4

@@ -50,8 +50,8 @@ def trial(model: Transformer) -> TrialConfig:
 
 @pytest.fixture
 def exported(model: Transformer, trial: TrialConfig, copies: Prepared, tmp_path: Path) -> Path:
-    with new_folder(tmp_path / "exported") as made:
-        export_weights(model, copies.vocabulary_path, trial, made)
+    with new_folder(tmp_path / "exported") as folder:
+        export_weights(model, copies.vocabulary_path, trial, folder)
     return tmp_path / "exported"
 
 
@@ -65,18 +65,18 @@ def edit(path: Path, change: Callable[[Any], object]) -> None:
 def test_an_exported_model_is_the_model(
     model: Transformer, trial: TrialConfig, copies: Prepared, exported: Path
 ) -> None:
-    found, about = (
-        open_exported(exported),
-        json.loads((exported / "config.json").read_text("utf-8")),
-    )
+    opened = open_exported(exported)
+    config = json.loads((exported / "config.json").read_text("utf-8"))
     assert all(
-        torch.equal(found.model.state_dict()[name], weight)
+        torch.equal(opened.model.state_dict()[name], weight)
         for name, weight in model.state_dict().items()
     )
-    assert found.vocabulary.texts() == copies.vocabulary.texts()
-    assert (found.decode, found.precision) == (trial.decode, trial.train.precision)
-    kept = replace(trial, data=replace(trial.data, mirror=None, train=None, dev=None, test=None))
-    assert about == {"format": 1, "trial": asdict(kept)}
+    assert opened.vocabulary.texts() == copies.vocabulary.texts()
+    assert (opened.decode, opened.precision) == (trial.decode, trial.train.precision)
+    exported_trial = replace(
+        trial, data=replace(trial.data, mirror=None, train=None, dev=None, test=None)
+    )
+    assert config == {"format": 1, "trial": asdict(exported_trial)}
 
 
 def cut(path: Path) -> None:
@@ -109,9 +109,9 @@ DAMAGES: dict[str, tuple[str, Callable[[Path], object], str]] = {
 
 @pytest.mark.parametrize("name", DAMAGES)
 def test_a_damaged_file_is_named(exported: Path, name: str) -> None:
-    file, damage, said = DAMAGES[name]
+    file, damage, message = DAMAGES[name]
     damage(exported / file)
-    with pytest.raises(FaultyError, match=said):
+    with pytest.raises(FaultyError, match=message):
         open_exported(exported)
 
 
@@ -128,10 +128,10 @@ def log_p(model: Transformer, source: list[int], target: list[int]) -> list[floa
     generated."""
     logits = model.logits(model(torch.tensor([source]), torch.tensor([[BOS, *target[:-1]]])))[0]
     logits[:, [PAD, BOS]] = -torch.inf
-    chosen: list[float] = (
+    log_probabilities: list[float] = (
         torch.log_softmax(logits, -1).gather(1, torch.tensor(target)[:, None])[:, 0].tolist()
     )
-    return chosen
+    return log_probabilities
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,8 @@ def test_any_model_is_the_same_function_of_its_input(
     changes: dict[str, Any], copies: Prepared, tmp_path: Path
 ) -> None:
     vocabulary = copies.vocabulary
-    model, texts = small_model(len(vocabulary), **changes), vocabulary.texts()
+    model = small_model(len(vocabulary), **changes)
+    texts = vocabulary.texts()
     for parameter in model.parameters():
         if parameter.dim() == 1:
             torch.nn.init.normal_(parameter, mean=parameter.mean().item(), std=0.3)
@@ -166,7 +167,8 @@ def test_ctranslate2_continues_sinusoids_beyond_the_longest_training_pair(
     copies: Prepared, tmp_path: Path
 ) -> None:
     vocabulary = copies.vocabulary
-    model, texts = small_model(len(vocabulary)), vocabulary.texts()
+    model = small_model(len(vocabulary))
+    texts = vocabulary.texts()
     export_ctranslate2(model, copies.vocabulary_path, tmp_path)
     (pieces,) = vocabulary.encode(["c a b d " * 30])
     assert len(pieces) > model.config.max_positions

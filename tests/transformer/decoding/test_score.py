@@ -40,18 +40,20 @@ def test_scores_and_signatures_are_sacrebleu_s() -> None:
 
 @pytest.mark.parametrize("tokenizer", ["zh", "char", "intl", "none"])
 def test_bleu_with_another_tokenizer_is_sacrebleu_s_and_signed(tokenizer: str) -> None:
-    hypotheses, references = [*HYPOTHESES, "我爱北京"], [*REFERENCES, "我爱北京天安门"]
+    hypotheses = [*HYPOTHESES, "我爱北京"]
+    references = [*REFERENCES, "我爱北京天安门"]
     metric = sacrebleu.BLEU(tokenize=tokenizer)
-    usual = text_scores(hypotheses, references, "zh")[0]
+    default_scores = text_scores(hypotheses, references, "zh")[0]
     scores = text_scores(hypotheses, references, "zh", tokenizer)[0]
     assert scores["bleu"] == metric.corpus_score(hypotheses, [references]).score
-    assert scores["signature"] == str(metric.get_signature()) != usual["signature"]
+    assert scores["signature"] == str(metric.get_signature()) != default_scores["signature"]
     for name in ("chrf", "chrf_signature", "bleu_paper", "bleu_paper_signature"):
-        assert scores[name] == usual[name]
+        assert scores[name] == default_scores[name]
 
 
 def test_the_paper_s_bleu_splits_words_at_hyphens_after_moses_tokenized_them() -> None:
-    hypothesis, reference = ["a red-hot iron , see Dr. No"], ["a red-hot iron, see Dr. No"]
+    hypothesis = ["a red-hot iron , see Dr. No"]
+    reference = ["a red-hot iron, see Dr. No"]
     moses = sacremoses.MosesTokenizer(lang="en")
     for line in (*hypothesis, *reference):
         assert _split_compounds(moses, line) == "a red ##AT##-##AT## hot iron , see Dr. No"
@@ -70,17 +72,19 @@ def test_the_paper_s_bleu_is_cased_unsmoothed_and_signed() -> None:
         assert part in scores["bleu_paper_signature"]
 
 
+def column_sums(lines: list[list[int]]) -> list[int]:
+    return [sum(column) for column in zip(*lines, strict=True)]
+
+
 def test_a_score_is_computed_from_the_sums_over_sentences() -> None:
     scores, counts = text_scores(HYPOTHESES, REFERENCES, "de")
-    length, reference, *grams = (
-        sum(column) for column in zip(*(each["bleu"] for each in counts), strict=True)
-    )
+    length, reference, *grams = column_sums([count["bleu"] for count in counts])
     precision = [math.log(grams[n] / grams[4 + n]) for n in range(4)]
     brevity = min(0.0, 1 - reference / length)
     assert scores["bleu"] == pytest.approx(100 * math.exp(brevity + sum(precision) / 4))
-    totals = [sum(column) for column in zip(*(each["chrf"] for each in counts), strict=True)]
+    totals = column_sums([count["chrf"] for count in counts])
     assert scores["chrf"] == sacrebleu.CHRF()._compute_score_from_stats(totals).score
-    assert [len(each) for each in counts[0].values()] == [10, 10, 18]
+    assert [len(sums) for sums in counts[0].values()] == [10, 10, 18]
 
 
 @pytest.fixture
@@ -127,16 +131,20 @@ def test_a_missing_language_pair_is_refused_with_the_available_ones() -> None:
 
 def fetched(folder: Path, name: str, pair: str, translators: tuple[str | None, ...]) -> None:
     """One sentence of a set of 2021, as sacreBLEU stores it after download and unpacking."""
-    dataset, (source, target) = DATASETS[name], pair.split("-")
+    dataset = DATASETS[name]
+    source, target = pair.split("-")
     raw = folder / name / "raw"
     file = raw / dataset.langpairs[pair][0]
     file.parent.mkdir(parents=True)
     for url in dataset.data:
         (raw / dataset._get_tarball_filename(url)).write_text("unpacked")
-    named = ((each, f' translator="{each}"' if each else "") for each in translators)
+    translator_credits = (
+        (translator, f' translator="{translator}"' if translator else "")
+        for translator in translators
+    )
     references = [
-        f'<ref lang="{target}"{credit}><p><seg id="1">As {each} has it.</seg></p></ref>'
-        for each, credit in named
+        f'<ref lang="{target}"{credit}><p><seg id="1">As {author} has it.</seg></p></ref>'
+        for author, credit in translator_credits
     ]
     text = f'<src lang="{source}"><p><seg id="1">A dog.</seg></p></src>{"".join(references)}'
     file.write_text(f'<dataset><doc id="1" origlang="{source}">{text}</doc></dataset>', "utf-8")

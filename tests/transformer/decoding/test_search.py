@@ -33,7 +33,8 @@ def never_ending(**changes: Any) -> Transformer:
     model = small_model(8, **changes)
     with torch.no_grad():
         norm = last_norm(model)
-        norm.weight[0], norm.bias[0] = 0.0, 10.0
+        norm.weight[0] = 0.0
+        norm.bias[0] = 10.0
         model.embedding[EOS] = 0.0
         model.embedding[EOS, 0] = -1e38
     return model
@@ -61,8 +62,10 @@ def log_p(model: Transformer, sentence: Tensor, pieces: tuple[int, ...]) -> floa
     """log P of a full output, in one forward pass."""
     logits = model.logits(model(sentence, torch.tensor([[BOS, *pieces[:-1]]])))[0]
     logits[:, [PAD, BOS]] = -torch.inf
-    chosen = torch.log_softmax(logits.double(), -1).gather(1, torch.tensor(pieces)[:, None])
-    return float(chosen.sum())
+    log_probabilities = torch.log_softmax(logits.double(), -1).gather(
+        1, torch.tensor(pieces)[:, None]
+    )
+    return float(log_probabilities.sum())
 
 
 def score(model: Transformer, sentence: Tensor, pieces: tuple[int, ...], alpha: float) -> float:
@@ -73,12 +76,12 @@ def every_output(
     model: Transformer, sentence: Tensor, longest: int, alpha: float
 ) -> list[Hypothesis]:
     """Every finished output of at most ``longest`` pieces, best first."""
-    found = []
+    outputs = []
     going_on = [piece for piece in range(model.vocab_size) if piece not in (PAD, BOS, EOS)]
     for length in range(longest):
         for pieces in itertools.product(going_on, repeat=length):
-            found.append(Hypothesis(list(pieces), score(model, sentence, (*pieces, EOS), alpha)))
-    return sorted(found, key=lambda h: -h.score)
+            outputs.append(Hypothesis(list(pieces), score(model, sentence, (*pieces, EOS), alpha)))
+    return sorted(outputs, key=lambda h: -h.score)
 
 
 def patient(model: Transformer, sentence: Tensor, decode: DecodeConfig) -> list[Hypothesis]:
@@ -116,9 +119,9 @@ def greedy(model: Transformer, sentence: Tensor, longest: int) -> tuple[list[int
     return list(pieces), False
 
 
-def assert_same(found: list[Hypothesis], expected: list[Hypothesis]) -> None:
-    assert [h.pieces for h in found] == [h.pieces for h in expected]
-    assert [h.score for h in found] == pytest.approx(
+def assert_same(actual: list[Hypothesis], expected: list[Hypothesis]) -> None:
+    assert [h.pieces for h in actual] == [h.pieces for h in expected]
+    assert [h.score for h in actual] == pytest.approx(
         [h.score for h in expected], rel=1e-4, abs=1e-5
     )
 
@@ -131,17 +134,19 @@ SENTENCES = [source(5, 4, 6), source(7), source(4, 4, 4, 4), source(6, 5), sourc
 def test_a_beam_as_wide_as_the_space_finds_every_output_in_order(
     alpha: float, vocab_size: int, longest: int
 ) -> None:
-    model, sentence = peaked(vocab_size), source(4)
+    model = peaked(vocab_size)
+    sentence = source(4)
     decode = replace(DECODE, beam=31, alpha=alpha, max_extra=longest - sentence.shape[1])
-    (found,) = beam_search(model, sentence, decode)
+    (hypotheses,) = beam_search(model, sentence, decode)
     expected = every_output(model, sentence, longest, alpha)
-    assert_same(found[: len(expected)], expected)
+    assert_same(hypotheses[: len(expected)], expected)
 
 
 @pytest.mark.parametrize(("beam", "alpha"), [(2, 0.0), (2, 4.0), (4, 0.6), (4, 1.5)])
 def test_stopping_early_and_caching_change_nothing(beam: int, alpha: float) -> None:
     for seed, sentence in enumerate(SENTENCES):
-        model, decode = peaked(12, seed=seed), replace(DECODE, beam=beam, alpha=alpha, max_extra=6)
+        model = peaked(12, seed=seed)
+        decode = replace(DECODE, beam=beam, alpha=alpha, max_extra=6)
         expected = patient(model, sentence, decode)
         assert_same(beam_search(model, sentence, decode)[0], expected)
         assert_same(beam_search(model, sentence, decode, n_best=1)[0], expected[:1])
@@ -149,40 +154,43 @@ def test_stopping_early_and_caching_change_nothing(beam: int, alpha: float) -> N
 
 @pytest.mark.parametrize("alpha", [0.0, 4.0])
 def test_a_beam_of_one_is_greedy_for_any_alpha(alpha: float) -> None:
-    ended = 0
+    n_ended = 0
     for seed, sentence in itertools.product(range(11, 15), SENTENCES):
-        model, longest = peaked(seed=seed), sentence.shape[1] + 6
+        model = peaked(seed=seed)
+        longest = sentence.shape[1] + 6
         pieces, ends = greedy(model, sentence, longest)
-        ((found,),) = beam_search(
+        ((hypothesis,),) = beam_search(
             model, sentence, replace(DECODE, beam=1, alpha=alpha, max_extra=6)
         )
         expected = score(model, sentence, (*pieces, EOS) if ends else tuple(pieces), alpha)
-        assert_same([found], [Hypothesis(pieces, expected)])
-        ended += ends
-    assert 5 <= ended <= 15
+        assert_same([hypothesis], [Hypothesis(pieces, expected)])
+        n_ended += ends
+    assert 5 <= n_ended <= 15
 
 
 @pytest.mark.parametrize("beam", [1, 4])
 def test_a_translation_does_not_depend_on_its_batch(beam: int) -> None:
-    model, decode = peaked(30), replace(DECODE, beam=beam)
+    model = peaked(30)
+    decode = replace(DECODE, beam=beam)
     together = beam_search(model, padded(*SENTENCES), decode)
     backwards = beam_search(model, padded(*SENTENCES[::-1]), decode)[::-1]
     for sentence, first, second in zip(SENTENCES, together, backwards, strict=True):
-        (alone,) = beam_search(model, sentence, decode)
-        assert_same(first, alone)
-        assert_same(second, alone)
+        (single,) = beam_search(model, sentence, decode)
+        assert_same(first, single)
+        assert_same(second, single)
 
 
 @pytest.mark.parametrize("max_extra", [0, 3])
 def test_without_an_end_each_sentence_has_the_best_outputs_of_its_own_longest_length(
     max_extra: int,
 ) -> None:
-    model, decode = never_ending(), replace(DECODE, max_extra=max_extra)
-    for sentence, found in zip(
+    model = never_ending()
+    decode = replace(DECODE, max_extra=max_extra)
+    for sentence, hypotheses in zip(
         SENTENCES, beam_search(model, padded(*SENTENCES), decode), strict=True
     ):
-        assert {len(h.pieces) for h in found} == {sentence.shape[1] + max_extra}
-        assert_same(found, patient(model, sentence, decode))
+        assert {len(h.pieces) for h in hypotheses} == {sentence.shape[1] + max_extra}
+        assert_same(hypotheses, patient(model, sentence, decode))
 
 
 @pytest.mark.parametrize(("positions", "longest"), [("sinusoids", 53), ("learned", 6)])
@@ -190,8 +198,8 @@ def test_learned_positions_limit_the_output_and_sinusoids_go_on(
     positions: str, longest: int
 ) -> None:
     model = never_ending(max_positions=6, positions=positions)
-    (found,) = beam_search(model, source(5, 4, 6), replace(DECODE, max_extra=50))
-    assert {len(h.pieces) for h in found} == {longest}
+    (hypotheses,) = beam_search(model, source(5, 4, 6), replace(DECODE, max_extra=50))
+    assert {len(h.pieces) for h in hypotheses} == {longest}
 
 
 @pytest.mark.parametrize(
@@ -201,10 +209,10 @@ def test_learned_positions_limit_the_output_and_sinusoids_go_on(
 def test_the_shortest_sentences_are_searched_like_any_other(sentence: Tensor, beam: int) -> None:
     decode = replace(DECODE, beam=beam, alpha=0.0, max_extra=3)
     expected = patient(peaked(12), sentence, decode)
-    (found,) = beam_search(peaked(12), sentence, decode)
-    assert_same(found[:1], expected[:1])
+    (hypotheses,) = beam_search(peaked(12), sentence, decode)
+    assert_same(hypotheses[:1], expected[:1])
     together = beam_search(peaked(12), padded(SENTENCES[4], sentence), decode)
-    assert_same(together[1], found)
+    assert_same(together[1], hypotheses)
 
 
 @pytest.mark.parametrize(("beam", "n_best"), [(1, None), (4, None), (4, 1)])

@@ -43,9 +43,9 @@ def test_a_line_beyond_learned_positions_is_cut_and_counted(
     model = small_model(len(vocabulary), positions=positions)
     translator = Translator(model, vocabulary, DECODE, "fp32")
     sources, cut_lines = translator.sources(lines)
-    whole = vocabulary.encode(lines)
-    assert len(whole[1]) > model.config.max_positions
+    encoded = vocabulary.encode(lines)
+    assert len(encoded[1]) > model.config.max_positions
     assert cut_lines == cut
-    assert sources[0] == whole[0]
-    assert sources[1] == ([*whole[1][:39], EOS] if cut else whole[1])
+    assert sources[0] == encoded[0]
+    assert sources[1] == ([*encoded[1][:39], EOS] if cut else encoded[1])
     assert len(translator.translate(lines)) == 2

@@ -22,11 +22,14 @@ from transformer.model.encoder_decoder import DecoderLayer, EncoderLayer
 from transformer.model.on_cpu import ONE_VECTOR, softmax
 
 MODEL = replace(SMALL, d_model=24, n_heads=3, d_k=8, d_v=8, d_ff=40, attention_bias=True)
-B, S, T, D = 4, 9, 7, MODEL.d_model
+B = 4
+S = 9
+T = 7
+D = MODEL.d_model
 
 
-def assert_close(found: Tensor, expected: Tensor) -> None:
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+def assert_close(actual: Tensor, expected: Tensor) -> None:
+    torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5)
 
 
 def randomized(ours: Any, theirs: Any) -> None:
@@ -40,11 +43,11 @@ def randomized(ours: Any, theirs: Any) -> None:
     if isinstance(ours, DecoderLayer):
         copy_attention(ours.cross, theirs.multihead_attn)
         norms.insert(1, ours.cross_residual.norm)
-    for mine, other in [
+    for mine, reference in [
         *parts,
         *((norm, getattr(theirs, f"norm{i + 1}")) for i, norm in enumerate(norms)),
     ]:
-        other.load_state_dict(mine.state_dict())
+        reference.load_state_dict(mine.state_dict())
 
 
 @torch.no_grad()
@@ -63,18 +66,19 @@ def padding(length: int) -> Tensor:
 
 
 def layers(ours: type, theirs: type) -> tuple[Any, Any]:
-    mine, other = (
-        ours(MODEL),
-        theirs(D, MODEL.n_heads, MODEL.d_ff, dropout=0.0, activation="relu", batch_first=True),
+    layer = ours(MODEL)
+    reference = theirs(
+        D, MODEL.n_heads, MODEL.d_ff, dropout=0.0, activation="relu", batch_first=True
     )
-    randomized(mine, other)
-    return mine, other
+    randomized(layer, reference)
+    return layer, reference
 
 
 @pytest.mark.parametrize("padded", [False, True])
 def test_encoder_layer_equals_that_of_torch(padded: bool) -> None:
     ours, theirs = layers(EncoderLayer, nn.TransformerEncoderLayer)
-    x, pad = torch.randn(B, S, D), padding(S) if padded else None
+    x = torch.randn(B, S, D)
+    pad = padding(S) if padded else None
     assert_close(
         ours(x, None if pad is None else padding_mask(pad)), theirs(x, src_key_padding_mask=pad)
     )
@@ -84,26 +88,30 @@ def test_encoder_layer_equals_that_of_torch(padded: bool) -> None:
 @pytest.mark.parametrize("causal", [False, True])
 def test_decoder_layer_equals_that_of_torch(padded: bool, causal: bool) -> None:
     ours, theirs = layers(DecoderLayer, nn.TransformerDecoderLayer)
-    x, memory, pad = torch.randn(B, T, D), torch.randn(B, S, D), padding(S) if padded else None
+    x = torch.randn(B, T, D)
+    memory = torch.randn(B, S, D)
+    pad = padding(S) if padded else None
     source_mask = None if pad is None else padding_mask(pad)
-    mine = ours(
+    layer = ours(
         x, ours.cross.memory(memory), source_mask, causal_mask(T, x.device) if causal else None
     )
     mask = nn.Transformer.generate_square_subsequent_mask(T) if causal else None
-    assert_close(mine, theirs(x, memory, tgt_mask=mask, memory_key_padding_mask=pad))
+    assert_close(layer, theirs(x, memory, tgt_mask=mask, memory_key_padding_mask=pad))
 
 
 def test_attention_with_unequal_key_and_value_widths_equals_the_formula_head_by_head() -> None:
     model = replace(SMALL, d_model=10, n_heads=3, d_k=4, d_v=7)
-    attention, x = SelfAttention(model), torch.randn(2, 5, 10)
+    attention = SelfAttention(model)
+    x = torch.randn(2, 5, 10)
     query, key, value = (x @ part.T for part in attention.qkv.weight.split([12, 12, 21]))
     heads = []
     for h in range(3):
-        k, v = slice(4 * h, 4 * h + 4), slice(7 * h, 7 * h + 7)
+        k = slice(4 * h, 4 * h + 4)
+        v = slice(7 * h, 7 * h + 7)
         weights = torch.softmax(query[..., k] @ key[..., k].transpose(1, 2) / 4**0.5, -1)
         heads.append(weights @ value[..., v])
-    found, _ = attention(x, None)
-    assert_close(found, torch.cat(heads, -1) @ attention.output.weight.T)
+    output, _ = attention(x, None)
+    assert_close(output, torch.cat(heads, -1) @ attention.output.weight.T)
 
 
 def attended(
@@ -138,35 +146,39 @@ def test_fused_attention_equals_the_explicit_one(
         "causal": ("causal", causal_mask(T, cpu)),
         "padding": (padding_mask(padding(T)),) * 2,
     }
-    of_fused, of_explicit = masks.get(masked, (None, None))
-    found = attended(attention_module._fused, of_fused, d_k, d_v, precision, AttentionScore(scale))
-    expected = attended(
-        attention_module._explicit, of_explicit, d_k, d_v, precision, AttentionScore(scale)
+    fused_mask, explicit_mask = masks.get(masked, (None, None))
+    fused = attended(
+        attention_module._fused, fused_mask, d_k, d_v, precision, AttentionScore(scale)
     )
-    assert len(found) == 4
-    for mine, other in zip(found, expected, strict=True):
-        assert (mine - other).norm() <= tolerance * other.norm()
+    expected = attended(
+        attention_module._explicit, explicit_mask, d_k, d_v, precision, AttentionScore(scale)
+    )
+    assert len(fused) == 4
+    for output, explicit in zip(fused, expected, strict=True):
+        assert (output - explicit).norm() <= tolerance * explicit.norm()
 
 
 def test_fused_attention_drops_out_weights() -> None:
-    query, key = torch.ones(1, 1, 1, 2), torch.ones(1, 1, 1000, 2)
-    found = attention_module._fused(query, KeyValue(key, key), None, 0.5, AttentionScore(1.0))
-    assert 0.85 < found[0, 0, 0, 0].item() < 1.15
-    assert found[0, 0, 0, 0].item() != 1
+    query = torch.ones(1, 1, 1, 2)
+    key = torch.ones(1, 1, 1000, 2)
+    output = attention_module._fused(query, KeyValue(key, key), None, 0.5, AttentionScore(1.0))
+    assert 0.85 < output[0, 0, 0, 0].item() < 1.15
+    assert output[0, 0, 0, 0].item() != 1
 
 
 @pytest.mark.parametrize("length", [1, ONE_VECTOR - 1, ONE_VECTOR])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_values_and_gradients_are_torchs(length: int, dtype: torch.dtype) -> None:
     torch.manual_seed(1)
-    drawn = (torch.randn(5, 3, 7, length) * 20).to(dtype)
-    drawn[..., 1:].masked_fill_(torch.rand(5, 3, 7, length - 1) < 0.3, -math.inf)
-    ours, theirs = (drawn.clone().requires_grad_() for _ in range(2))
-    found, expected = softmax(ours), torch.softmax(theirs, -1, dtype=torch.float32)
-    assert found.dtype == torch.float32
-    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-7)
-    weights = torch.randn_like(found)
-    (found * weights).sum().backward()
+    logits = (torch.randn(5, 3, 7, length) * 20).to(dtype)
+    logits[..., 1:].masked_fill_(torch.rand(5, 3, 7, length - 1) < 0.3, -math.inf)
+    ours, theirs = (logits.clone().requires_grad_() for _ in range(2))
+    output = softmax(ours)
+    expected = torch.softmax(theirs, -1, dtype=torch.float32)
+    assert output.dtype == torch.float32
+    torch.testing.assert_close(output, expected, rtol=1e-6, atol=1e-7)
+    weights = torch.randn_like(output)
+    (output * weights).sum().backward()
     (expected * weights).sum().backward()
     assert ours.grad is not None
     assert ours.grad.dtype == dtype

@@ -19,9 +19,9 @@ def test_the_share_that_is_dropped_is_p_and_the_mean_stays(p: float) -> None:
 
 def test_dropped_elements_are_independent_of_their_neighbors() -> None:
     torch.manual_seed(1)
-    kept = (dropout(ONES, 0.5) != 0).float() - 0.5
+    mask = (dropout(ONES, 0.5) != 0).float() - 0.5
     for distance in (1, 2, 3, 4, 8, 64):
-        correlation = (kept[distance:] * kept[:-distance]).mean() * 4
+        correlation = (mask[distance:] * mask[:-distance]).mean() * 4
         assert abs(correlation.item()) < 5 / len(ONES) ** 0.5
 
 
@@ -44,7 +44,7 @@ def test_what_stays_in_bfloat16_is_scaled_before_it_is_rounded() -> None:
 
 
 def test_nothing_is_drawn_if_nothing_can_be_dropped() -> None:
-    before = torch.get_rng_state()
+    old_state = torch.get_rng_state()
     assert dropout(ONES, 0.0) is ONES
     assert dropout(ONES, 0.5, training=False) is ONES
-    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(torch.get_rng_state(), old_state)

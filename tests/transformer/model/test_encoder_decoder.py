@@ -35,7 +35,8 @@ def test_the_encoding_k_positions_later_is_a_linear_function_of_the_encoding(k: 
     table = sinusoids(100, 16).double()
     turned = torch.zeros(16, 16, dtype=torch.float64)
     for i in range(0, 16, 2):
-        sine, cosine = math.sin(k / 10000 ** (i / 16)), math.cos(k / 10000 ** (i / 16))
+        sine = math.sin(k / 10000 ** (i / 16))
+        cosine = math.cos(k / 10000 ** (i / 16))
         turned[i : i + 2, i : i + 2] = torch.tensor([[cosine, -sine], [sine, cosine]])
     torch.testing.assert_close(table[:-k] @ turned, table[k:], rtol=0, atol=1e-6)
 
@@ -44,14 +45,16 @@ def test_the_encoding_k_positions_later_is_a_linear_function_of_the_encoding(k: 
 def test_a_model_with_sinusoids_reads_and_writes_beyond_its_table(changes: dict[str, Any]) -> None:
     short, long = (small_model(max_positions=size, **changes) for size in (8, 100))
     assert short.state_dict().keys() == long.state_dict().keys()
-    source, target = pieces(3, 60), pieces(3, 50, seed=1)
+    source = pieces(3, 60)
+    target = pieces(3, 50, seed=1)
     table = short.source_positions.table
     assert torch.equal(short(source, target), long(source, target))
     assert short.source_positions.table is table, "CUDA graphs read it"
-    cache, expected = short.start(source), long.logits(long(source, target))
-    for place in range(50):
-        found = short.step(target[:, place : place + 1], cache)[:, 0]
-        torch.testing.assert_close(found, expected[:, place], rtol=1e-4, atol=1e-4)
+    cache = short.start(source)
+    expected = long.logits(long(source, target))
+    for position in range(50):
+        logits = short.step(target[:, position : position + 1], cache)[:, 0]
+        torch.testing.assert_close(logits, expected[:, position], rtol=1e-4, atol=1e-4)
 
 
 def test_sinusoids_beyond_the_table_follow_the_model_to_its_precision() -> None:
@@ -98,54 +101,58 @@ def padded(rows: list[Tensor]) -> Tensor:
 
 def dropouts(training: bool = True, **changes: Any) -> list[tuple[float, tuple[int, ...]]]:
     """The probability and the shape of every active dropout, in the order of the forward pass."""
-    model, seen = small_model(**changes).train(training), list[tuple[float, tuple[int, ...]]]()
+    model = small_model(**changes).train(training)
+    drops = list[tuple[float, tuple[int, ...]]]()
     apply: Any = _CpuDropout.apply
 
     def noted(x: Tensor, p: float) -> Tensor:
-        seen.append((p, tuple(x.shape)))
-        dropped: Tensor = apply(x, p)
-        return dropped
+        drops.append((p, tuple(x.shape)))
+        output: Tensor = apply(x, p)
+        return output
 
     with patch.object(_CpuDropout, "apply", noted):
         model(pieces(3, 5), pieces(3, 7))
-    return seen
+    return drops
 
 
 @pytest.mark.parametrize("changes", VARIANTS, ids=str)
 def test_no_position_sees_a_later_one(changes: dict[str, Any]) -> None:
-    model, source, target = small_model(**changes), pieces(3, 6), pieces(3, 8, seed=1)
-    before = model(source, target)
+    model = small_model(**changes)
+    source = pieces(3, 6)
+    target = pieces(3, 8, seed=1)
+    old_logits = model(source, target)
     for first in range(8):
-        changed = target.clone()
-        changed[:, first:] = (target[:, first:] - 4 + 7) % 26 + 4
-        after = model(source, changed)
-        torch.testing.assert_close(after[:, :first], before[:, :first], rtol=0, atol=1e-6)
-        assert (after[:, first:] - before[:, first:]).abs().amax(-1).min() > 1e-4
+        changed_target = target.clone()
+        changed_target[:, first:] = (target[:, first:] - 4 + 7) % 26 + 4
+        new_logits = model(source, changed_target)
+        torch.testing.assert_close(new_logits[:, :first], old_logits[:, :first], rtol=0, atol=1e-6)
+        assert (new_logits[:, first:] - old_logits[:, first:]).abs().amax(-1).min() > 1e-4
 
 
 @pytest.mark.parametrize("changes", VARIANTS, ids=str)
 def test_padding_changes_nothing(changes: dict[str, Any]) -> None:
     model = small_model(**changes)
-    sources, targets = (
-        [pieces(n, seed=n) for n in (9, 3, 1)],
-        [pieces(m, seed=20 + m) for m in (2, 8, 5)],
-    )
+    sources = [pieces(n, seed=n) for n in (9, 3, 1)]
+    targets = [pieces(m, seed=20 + m) for m in (2, 8, 5)]
     together = model(padded(sources), padded(targets))
     for row, (source, target) in enumerate(zip(sources, targets, strict=True)):
-        alone = model(source[None], target[None])
-        torch.testing.assert_close(together[row, : len(target)], alone[0], rtol=1e-5, atol=1e-5)
+        logits = model(source[None], target[None])
+        torch.testing.assert_close(together[row, : len(target)], logits[0], rtol=1e-5, atol=1e-5)
 
 
 def test_embeddings_are_multiplied_by_the_root_of_the_width_before_positions_are_added() -> None:
-    model, seen = small_model(), list[Tensor]()
-    model.encoder[0].register_forward_pre_hook(lambda _, args: seen.append(args[0]))
+    model = small_model()
+    inputs = list[Tensor]()
+    model.encoder[0].register_forward_pre_hook(lambda _, args: inputs.append(args[0]))
     source = pieces(2, 5)
     model(source, source)
     expected = model.embedding[source] * 4.0 + model.source_positions(0, 5)
-    torch.testing.assert_close(seen[0], expected)
+    torch.testing.assert_close(inputs[0], expected)
 
 
-N, H, F = SMALL.n_layers, SMALL.n_heads, SMALL.d_ff
+N = SMALL.n_layers
+H = SMALL.n_heads
+F = SMALL.d_ff
 PLACES: list[tuple[dict[str, Any], list[Any]]] = [
     ({"p_drop": 0.5}, [(3, 5, 16)] * (1 + 2 * N) + [(3, 7, 16)] * (1 + 3 * N)),
     ({"attention_dropout": 0.5}, [(3, H, 5, 5)] * N + [(3, H, 7, 7), (3, H, 7, 5)] * N),
@@ -153,11 +160,11 @@ PLACES: list[tuple[dict[str, Any], list[Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("changes", "places"), PLACES, ids=lambda each: str(each)[:30])
+@pytest.mark.parametrize(("changes", "places"), PLACES, ids=lambda value: str(value)[:30])
 def test_each_dropout_is_at_its_places_in_training_alone(
     changes: dict[str, Any], places: list[tuple[int, ...]]
 ) -> None:
-    assert dropouts(**changes) == [(0.5, place) for place in places]
+    assert dropouts(**changes) == [(0.5, shape) for shape in places]
     assert dropouts(training=False, **changes) == []
 
 
@@ -205,26 +212,28 @@ def all_logits(model: Transformer) -> Tensor:
 
 def after_three_steps(model: Transformer) -> Cache:
     cache = model.start(SOURCES)
-    for place in range(3):
-        model.step(OUTPUTS[:, :, place], cache)
+    for position in range(3):
+        model.step(OUTPUTS[:, :, position], cache)
     return cache
 
 
 @pytest.mark.parametrize("changes", VARIANTS, ids=str)
 def test_cached_decoding_gives_the_logits_of_the_full_forward_pass(changes: dict[str, Any]) -> None:
     model = small_model(**changes)
-    full, cache = all_logits(model), model.start(SOURCES)
-    for place in range(10):
-        assert cache.length == place
+    full = all_logits(model)
+    cache = model.start(SOURCES)
+    for position in range(10):
+        assert cache.length == position
         torch.testing.assert_close(
-            model.step(OUTPUTS[:, :, place], cache), full[:, :, place], rtol=1e-5, atol=1e-5
+            model.step(OUTPUTS[:, :, position], cache), full[:, :, position], rtol=1e-5, atol=1e-5
         )
 
 
 def test_a_cache_of_selected_sentences_continues_with_any_of_their_outputs() -> None:
     model = small_model()
-    full, cache = all_logits(model), after_three_steps(model)
+    full = all_logits(model)
+    cache = after_three_steps(model)
     cache.select(torch.tensor([2, 0]), torch.tensor([5, 4, 0, 0]))
-    found = model.step(torch.stack([OUTPUTS[2, [1, 0], 3], OUTPUTS[0, [0, 0], 3]]), cache)
+    logits = model.step(torch.stack([OUTPUTS[2, [1, 0], 3], OUTPUTS[0, [0, 0], 3]]), cache)
     expected = torch.stack([full[2, [1, 0], 3], full[0, [0, 0], 3]])
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(logits, expected, rtol=1e-5, atol=1e-5)

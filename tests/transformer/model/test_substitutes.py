@@ -28,7 +28,8 @@ LAYERS: list[dict[str, Any]] = [
     {"encoder_layer": "convolutional", "kernel": 5, "dilation": 3},
     {"encoder_layer": "separable"},
 ]
-S, D = 9, SMALL.d_model
+S = 9
+D = SMALL.d_model
 
 
 def model_of(**changes: Any) -> ModelConfig:
@@ -37,9 +38,9 @@ def model_of(**changes: Any) -> ModelConfig:
 
 def sentence(length: int) -> Tensor:
     """Pieces [length], the last one end-of-sentence."""
-    drawn = torch.randint(4, 30, (length,), generator=torch.Generator().manual_seed(length))
-    drawn[-1] = EOS
-    return drawn
+    pieces = torch.randint(4, 30, (length,), generator=torch.Generator().manual_seed(length))
+    pieces[-1] = EOS
+    return pieces
 
 
 def together(*sentences: Tensor) -> Tensor:
@@ -56,8 +57,8 @@ def test_a_sentence_is_encoded_alike_alone_and_in_a_padded_batch(changes: dict[s
     sentences = [sentence(length) for length in (12, 1, 5, 9)]
     batch = encoded(model, together(*sentences))
     for row, pieces in enumerate(sentences):
-        alone = encoded(model, pieces[None])[0]
-        torch.testing.assert_close(batch[row, : len(pieces)], alone, rtol=0, atol=1e-6)
+        expected = encoded(model, pieces[None])[0]
+        torch.testing.assert_close(batch[row, : len(pieces)], expected, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("changes", LAYERS, ids=str)
@@ -71,13 +72,13 @@ def test_the_gradients_of_a_padded_batch_are_the_sum_of_those_of_its_sentences(
     source = together(*sentences, filler)
     target = together(*sentences, torch.tensor([PAD]))
     summed_loss(model, model(source, target, source_padded=True), target, 0.1).backward()
-    found = {name: weight.grad for name, weight in model.named_parameters()}
+    gradients = {name: weight.grad for name, weight in model.named_parameters()}
     model.zero_grad()
     for pieces in sentences:
         alone = pieces[None]
         summed_loss(model, model(alone, alone), alone, 0.1).backward()
     for name, weight in model.named_parameters():
-        gradient = found[name]
+        gradient = gradients[name]
         assert gradient is not None
         assert gradient.isfinite().all()
         torch.testing.assert_close(gradient, weight.grad, rtol=1e-4, atol=1e-5)
@@ -101,23 +102,25 @@ def test_recurrence_is_torchs_bidirectional_lstm_on_packed_sentences() -> None:
             **{f"{name}_reverse": weight for name, weight in ours.from_end.state_dict().items()},
         }
     )
-    x, lengths = torch.randn(3, S, D), torch.tensor([S, 1, 4])
+    x = torch.randn(3, S, D)
+    lengths = torch.tensor([S, 1, 4])
     pad = torch.arange(S) >= lengths[:, None]
     packed = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, True, enforce_sorted=False)
     expected, _ = torch.nn.utils.rnn.pad_packed_sequence(theirs(packed)[0], batch_first=True)
-    found = ours(x, pad).masked_fill(pad[:, :, None], 0)
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+    output = ours(x, pad).masked_fill(pad[:, :, None], 0)
+    torch.testing.assert_close(output, expected, rtol=1e-5, atol=1e-6)
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_recurrence_runs_in_float32_in_a_bfloat16_trial(dtype: torch.dtype) -> None:
-    recurrence, x = Recurrence(SMALL), torch.randn(2, S, D).to(dtype)
+    recurrence = Recurrence(SMALL)
+    x = torch.randn(2, S, D).to(dtype)
     expected = recurrence(x.float(), None)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        found = recurrence(x, None)
-    assert found.dtype == dtype
-    torch.testing.assert_close(found, expected.to(dtype), rtol=0, atol=0)
+        output = recurrence(x, None)
+    assert output.dtype == dtype
+    torch.testing.assert_close(output, expected.to(dtype), rtol=0, atol=0)
 
 
 @torch.no_grad()
@@ -125,16 +128,17 @@ def test_recurrence_runs_in_float32_in_a_bfloat16_trial(dtype: torch.dtype) -> N
 @pytest.mark.parametrize("kind", [Convolution, SeparableConvolution])
 def test_a_convolution_is_the_sum_over_its_kernel_dilated_by_layer(kind: Any, layer: int) -> None:
     model = model_of(kernel=3, dilation=2)
-    module, x = kind(model, layer), torch.randn(2, S, D)
+    module = kind(model, layer)
+    x = torch.randn(2, S, D)
     weight = module.convolution.weight
     expected = torch.zeros(2, S, D)
-    for place in range(S):
+    for position in range(S):
         for tap in range(3):
-            source = place + (tap - 1) * 2**layer
+            source = position + (tap - 1) * 2**layer
             if 0 <= source < S and kind is Convolution:
-                expected[:, place] += x[:, source] @ weight[:, :, tap].T
+                expected[:, position] += x[:, source] @ weight[:, :, tap].T
             elif 0 <= source < S:
-                expected[:, place] += x[:, source] * weight[:, 0, tap]
+                expected[:, position] += x[:, source] * weight[:, 0, tap]
     if kind is SeparableConvolution:
         expected = expected @ module.projection.weight.T
     torch.testing.assert_close(module(x, None), expected, rtol=1e-5, atol=1e-5)
@@ -146,9 +150,9 @@ def test_the_weights_start_by_their_own_shapes() -> None:
     def bound(weight: Tensor) -> float:
         return weight.abs().max().item()
 
-    def weights(kind: str) -> dict[str, Tensor]:
+    def weights(encoder_layer: str) -> dict[str, Tensor]:
         """The weights of the layer's substitute, by name."""
-        model = small_model(**big, encoder_layer=kind)
+        model = small_model(**big, encoder_layer=encoder_layer)
         prefix = "encoder.0.substitute."
         return {
             name.removeprefix(prefix): weight.detach()
@@ -172,11 +176,12 @@ def test_the_weights_start_by_their_own_shapes() -> None:
 
 @pytest.mark.parametrize("changes", LAYERS, ids=str)
 def test_bfloat16_is_near_float32(changes: dict[str, Any]) -> None:
-    model, source = small_model(**changes), together(sentence(9), sentence(4))
+    model = small_model(**changes)
+    source = together(sentence(9), sentence(4))
     expected = encoded(model, source)
     with torch.autocast("cpu", torch.bfloat16):
-        found = encoded(model, source)
-    assert (found - expected).norm() < 0.03 * expected.norm()
+        output = encoded(model, source)
+    assert (output - expected).norm() < 0.03 * expected.norm()
 
 
 @pytest.mark.parametrize(

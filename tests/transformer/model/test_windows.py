@@ -59,7 +59,8 @@ def test_cells_between_two_lengths_are_in_proportion() -> None:
 def masked_in_full(attention: SelfAttention, x: Tensor, pad: Tensor, causal: bool) -> Tensor:
     """The same layer with one mask [B, 1, T, T] over all positions."""
     radius = attention.window.radius if attention.window else 0
-    window, length = Window(radius, causal), x.shape[1]
+    window = Window(radius, causal)
+    length = x.shape[1]
     outside = torch.tensor(
         [[not legal(window, i, j) for j in range(length)] for i in range(length)]
     )
@@ -84,12 +85,12 @@ def test_chunks_equal_masked_full_attention_forward_and_gradients(
     pad = torch.arange(length) >= torch.tensor([45, 30, 1])[:, None]
     inputs = [torch.randn(3, length, 16).requires_grad_()]
     inputs.append(inputs[0].detach().clone().requires_grad_())
-    found, memory = attention(inputs[0], None if causal else padding_mask(pad))
+    chunked, memory = attention(inputs[0], None if causal else padding_mask(pad))
     expected = masked_in_full(attention, inputs[1], pad & torch.tensor(not causal), causal)
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(chunked, expected, rtol=1e-5, atol=1e-5)
     assert memory.key_BHSK.shape[2] == length
     gradients: list[list[Tensor]] = []
-    for output, x in ((found, inputs[0]), (expected, inputs[1])):
+    for output, x in ((chunked, inputs[0]), (expected, inputs[1])):
         attention.zero_grad()
         (output * torch.linspace(-1, 1, output.numel()).view_as(output)).sum().backward()
         weights = [
@@ -97,8 +98,8 @@ def test_chunks_equal_masked_full_attention_forward_and_gradients(
         ]
         assert x.grad is not None
         gradients.append([x.grad, *weights])
-    for mine, other in zip(*gradients, strict=True):
-        assert (mine - other).norm() <= 1e-5 * other.norm()
+    for mine, theirs in zip(*gradients, strict=True):
+        assert (mine - theirs).norm() <= 1e-5 * theirs.norm()
 
 
 @pytest.mark.parametrize("window", [1, 3, 7])
@@ -124,12 +125,13 @@ def test_a_sentence_is_encoded_alike_alone_and_in_a_padded_batch(window: int) ->
     source = torch.nn.utils.rnn.pad_sequence(sentences, batch_first=True, padding_value=PAD)
     batch = model._encode(source, model._source_mask(source))
     for row, pieces in enumerate(sentences):
-        alone = model._encode(pieces[None], None)[0]
-        torch.testing.assert_close(batch[row, : len(pieces)], alone, rtol=0, atol=1e-6)
+        expected = model._encode(pieces[None], None)[0]
+        torch.testing.assert_close(batch[row, : len(pieces)], expected, rtol=0, atol=1e-6)
 
 
 def test_the_first_40_losses_of_a_window_of_twice_the_length_are_those_of_base() -> None:
-    pairs, dev = random_pairs(80, longest=20), random_pairs(15, longest=20, seed=5)
+    pairs = random_pairs(80, longest=20)
+    dev = random_pairs(15, longest=20, seed=5)
     losses: list[list[float]] = []
     for window in (None, 41, 11):
         model = replace(SMALL, attention_window=window, p_drop=0.1, attention_dropout=0.1)
@@ -180,12 +182,12 @@ def test_batches_count_the_cells_of_each_sentence() -> None:
     batches = TrainingBatches(pairs, 900, 40, seed=1, radius=2)
     (first, *_) = batches.micro_batches(1, 0, 1, 25_000)
     numbers = batches.indices(1)
-    for causal, side, counted in (
+    for causal, side, n_cells in (
         (False, pairs.source, first.lengths.source_windows),
         (True, pairs.target, first.lengths.target_windows),
     ):
         cells = Window(2, causal).cells
-        assert counted == sum(cells(int(length)) for length in side.lengths[numbers])
+        assert n_cells == sum(cells(int(length)) for length in side.lengths[numbers])
     assert collate(pairs, np.arange(3)).lengths.source_windows == 0
 
 

@@ -30,7 +30,7 @@ def test_no_other_buckets_of_neighbors_have_fewer_cells(most: int) -> None:
         return [Shape(*map(max, zip(*run, strict=True))) for run in runs for _ in run]
 
     possible = [shared(cuts) for cuts in combinations(range(1, len(shapes)), most - 1)]
-    best = min(possible, key=lambda each: sum(shape.cells for shape in each))
+    best = min(possible, key=lambda buckets: sum(shape.cells for shape in buckets))
     assert buckets(shapes, most) == sorted(set(best), key=best.index)
 
 
@@ -39,10 +39,8 @@ def test_a_batch_goes_into_the_smallest_bucket_that_holds_it_and_is_unchanged_if
 ):
     batch = collate(PAIRS, np.arange(4))
     sentences, source, target = batch.shape
-    larger, wide = (
-        Shape(sentences + 2, source + 1, target),
-        Shape(sentences, source + 99, target + 99),
-    )
+    larger = Shape(sentences + 2, source + 1, target)
+    wide = Shape(sentences, source + 99, target + 99)
     short = Shape(sentences + 50, source, target - 1)
     assert into_bucket(batch, [wide, larger, short]).shape == larger
     assert into_bucket(batch, [short, wide]).shape == wide
@@ -58,14 +56,19 @@ def test_padding_up_changes_neither_loss_nor_gradient(
         monkeypatch.setattr(loss_module, "_over_real_cells", loss_module._over_all_cells)
         fused = attention_module._fused
         monkeypatch.setattr(attention_module, "_explicit", lambda *call: fused(*call[:5]))
-    batch, trial = collate(PAIRS, np.arange(9)), small_trial(model=SMALL)
+    batch = collate(PAIRS, np.arange(9))
+    trial = small_trial(model=SMALL)
     sentences, source, target = batch.shape
-    losses, moments = [], []
-    for each in (batch, pad_up(batch, Shape(sentences + rows, source + columns, target + columns))):
+    losses = []
+    moments = []
+    for variant in (
+        batch,
+        pad_up(batch, Shape(sentences + rows, source + columns, target + columns)),
+    ):
         state = start(trial, 30, torch.device("cpu"))
         losses.append(
             train_step(
-                state, [each], trial, Worker(), make_forward_backward(state.model, trial)
+                state, [variant], trial, Worker(), make_forward_backward(state.model, trial)
             ).loss.item()
         )
         moments.append(

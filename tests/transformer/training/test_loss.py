@@ -22,20 +22,22 @@ def plain(embedding: Tensor, output: Tensor, target: Tensor, epsilon: float) -> 
     total = torch.zeros((), dtype=torch.float64)
     log_p = torch.log_softmax(output.double() @ embedding.double().T, -1)
     for row, sentence in enumerate(target.tolist()):
-        for place, gold in enumerate(sentence):
+        for column, gold in enumerate(sentence):
             if gold != PAD:
                 q = torch.full(
                     (len(embedding),), epsilon / (len(embedding) - 1), dtype=torch.float64
                 )
                 q[gold] = 1 - epsilon
-                total = total - (q * log_p[row, place]).sum()
+                total = total - (q * log_p[row, column]).sum()
     return total
 
 
 def example(padded: bool) -> tuple[Transformer, Tensor, Tensor]:
-    model, target = small_model(vocab_size=30), torch.randint(1, 30, (4, 6))
+    model = small_model(vocab_size=30)
+    target = torch.randint(1, 30, (4, 6))
     if padded:
-        target[1, 2:], target[3, 1:] = PAD, PAD
+        target[1, 2:] = PAD
+        target[3, 1:] = PAD
     return model, (torch.randn(4, 6, 16) * 2).requires_grad_(), target
 
 
@@ -50,10 +52,10 @@ def test_loss_and_gradients_equal_the_formula(
     model, output, target = example(padded)
     expected = plain(model.embedding, output, target, epsilon)
     gradients = torch.autograd.grad(expected, [output, model.embedding])
-    found = summed_loss(model, output, target, epsilon)
-    assert found.dtype == torch.float32
-    assert found.item() == pytest.approx(expected.item(), rel=1e-6)
-    (found * 3).backward()
+    loss = summed_loss(model, output, target, epsilon)
+    assert loss.dtype == torch.float32
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-6)
+    (loss * 3).backward()
     for parameter, gradient in zip((output, model.embedding), gradients, strict=True):
         torch.testing.assert_close(parameter.grad, 3 * gradient.float(), rtol=1e-5, atol=2e-6)
 
@@ -71,7 +73,8 @@ def test_a_gold_piece_of_vanishing_probability_has_a_finite_loss(epsilon: float)
     output = torch.zeros(1, 1, 16)
     with torch.no_grad():
         model.embedding.zero_()
-        model.embedding[7, 0], output[0, 0, 0] = 1.0, 500.0
+        model.embedding[7, 0] = 1.0
+        output[0, 0, 0] = 500.0
     target = torch.tensor([[4]])
     expected = plain(model.embedding, output, target, epsilon).item()
     assert summed_loss(model, output, target, epsilon).item() == pytest.approx(expected, rel=1e-6)
@@ -84,10 +87,10 @@ def test_bf16_stays_close_to_fp32(epsilon: float) -> None:
     expected = torch.autograd.grad(exact, [output, model.embedding])
     with torch.autocast("cpu", dtype=torch.bfloat16):
         rough = summed_loss(model, output, target, epsilon)
-    found = torch.autograd.grad(rough, [output, model.embedding])
+    gradients = torch.autograd.grad(rough, [output, model.embedding])
     assert rough.dtype == torch.float32
     assert not torch.equal(rough, exact)
     assert rough.item() == pytest.approx(exact.item(), rel=0.01)
-    for rough_gradient, gradient in zip(found, expected, strict=True):
+    for rough_gradient, gradient in zip(gradients, expected, strict=True):
         assert rough_gradient.dtype == torch.float32
         assert (rough_gradient - gradient).norm() < 0.02 * gradient.norm()

@@ -24,9 +24,11 @@ from transformer.training.worker_group import Worker
 
 pytestmark = pytest.mark.gpu
 
-PAIRS, DEV = random_pairs(80, longest=12), random_pairs(15, longest=12, seed=5)
+PAIRS = random_pairs(80, longest=12)
+DEV = random_pairs(15, longest=12, seed=5)
 DROPPED_OUT = replace(SMALL, d_k=8, d_v=16, p_drop=0.2, attention_dropout=0.1, relu_dropout=0.1)
-CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
+CPU = torch.device("cpu")
+GPU = torch.device("cuda", 0)
 STEPS = range(1, 13)
 VARIANTS: list[dict[str, Any]] = [
     {"attention_score": "dot"},
@@ -53,11 +55,11 @@ def trained(
     state = start(trial, 30, device)
     state.model.train()
     run = make_forward_backward(state.model, trial, shapes if replayed else [])
-    made: list[Batch] = [into_bucket(share(source, step), shapes).to(device) for step in STEPS]
+    bucketed: list[Batch] = [into_bucket(share(source, step), shapes).to(device) for step in STEPS]
     worker = Worker(device=device)
     return state, [
-        train_step(state, list(two), trial, worker, run)
-        for two in zip(made, made[::-1], strict=True)
+        train_step(state, list(pair), trial, worker, run)
+        for pair in zip(bucketed, bucketed[::-1], strict=True)
     ]
 
 
@@ -78,30 +80,30 @@ def no_waiting() -> Iterator[None]:
 @pytest.mark.parametrize("changes", [{}, {"attention_bias": True}, *VARIANTS], ids=str)
 def test_a_gpu_takes_the_steps_of_a_cpu(replayed: bool, changes: dict[str, Any]) -> None:
     trial = small_trial(model=replace(SMALL, d_k=8, d_v=16, **changes), warmup_steps=100)
-    (expected, steps), (found, found_steps) = trained(trial, CPU), trained(trial, GPU, replayed)
-    for mine, other in zip(found_steps, steps, strict=True):
-        assert mine.loss.item() == pytest.approx(other.loss.item(), rel=1e-3)
-        assert mine.gradient_norm.item() == pytest.approx(other.gradient_norm.item(), rel=1e-3)
-    assert (weights(found) - weights(expected)).norm() < 1e-3 * weights(expected).norm()
+    expected, cpu_steps = trained(trial, CPU)
+    gpu_state, gpu_steps = trained(trial, GPU, replayed)
+    for step, cpu_step in zip(gpu_steps, cpu_steps, strict=True):
+        assert step.loss.item() == pytest.approx(cpu_step.loss.item(), rel=1e-3)
+        assert step.gradient_norm.item() == pytest.approx(cpu_step.gradient_norm.item(), rel=1e-3)
+    assert (weights(gpu_state) - weights(expected)).norm() < 1e-3 * weights(expected).norm()
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_a_replayed_step_equals_the_eager_one_dropout_included(precision: str) -> None:
     trial = small_trial(model=DROPPED_OUT, precision=precision, warmup_steps=100)
-    (expected, steps), (found, found_steps) = (
-        trained(trial, GPU),
-        trained(trial, GPU, replayed=True),
-    )
-    for mine, other in zip(found_steps, steps, strict=True):
-        assert mine.loss.item() == pytest.approx(other.loss.item(), rel=1e-3)
-    assert (weights(found) - weights(expected)).norm() < 1e-3 * weights(expected).norm()
+    expected, eager_steps = trained(trial, GPU)
+    replayed_state, replayed_steps = trained(trial, GPU, replayed=True)
+    for step, eager_step in zip(replayed_steps, eager_steps, strict=True):
+        assert step.loss.item() == pytest.approx(eager_step.loss.item(), rel=1e-3)
+    assert (weights(replayed_state) - weights(expected)).norm() < 1e-3 * weights(expected).norm()
 
 
 def test_joined_blocks_take_the_steps_of_single_ones() -> None:
     trial = small_trial(
         model=replace(SMALL, d_k=8, d_v=16), warmup_steps=100, tokens_per_batch=1_000
     )
-    pairs, limit = random_pairs(400, longest=12), 32_000
+    pairs = random_pairs(400, longest=12)
+    limit = 32_000
     blocks = TrainingBatches(
         pairs, trial.train.tokens_per_batch, trial.model.max_positions, trial.train.seed
     )
@@ -109,19 +111,19 @@ def test_joined_blocks_take_the_steps_of_single_ones() -> None:
         blocks, trial, 30, Worker(device=GPU, tokens_per_micro_batch=limit)
     )
     assert joined.joins_blocks
-    found: list[torch.Tensor] = []
+    final_weights: list[torch.Tensor] = []
     for batches in (blocks, joined):
         state = start(trial, 30, GPU)
         run = make_forward_backward(state.model, trial, shapes)
         for step in STEPS:
-            given = [
+            step_batches = [
                 into_bucket(batch, shapes).to(GPU)
                 for batch in batches.micro_batches(step, 0, 1, limit)
             ]
-            assert len(given) == (1 if batches is joined else len(blocks.blocks(step)))
-            train_step(state, given, trial, Worker(device=GPU), run)
-        found.append(weights(state))
-    assert (found[0] - found[1]).norm() < 1e-3 * found[0].norm()
+            assert len(step_batches) == (1 if batches is joined else len(blocks.blocks(step)))
+            train_step(state, step_batches, trial, Worker(device=GPU), run)
+        final_weights.append(weights(state))
+    assert (final_weights[0] - final_weights[1]).norm() < 1e-3 * final_weights[0].norm()
 
 
 def test_attention_is_torchs_own_within_a_trial_alone() -> None:
@@ -138,10 +140,10 @@ def test_small_gradients_pass_through_recurrence_in_bfloat16() -> None:
     x = torch.randn(4, 9, SMALL.d_model)
     (on_cpu(x, None).square().sum() / 25_000).backward()
     with autocast("bf16", GPU):
-        found = on_gpu(x.to(GPU), None)
-        loss = found.square().sum() / 25_000
+        output = on_gpu(x.to(GPU), None)
+        loss = output.square().sum() / 25_000
     loss.backward()
-    assert found.dtype == torch.float32
+    assert output.dtype == torch.float32
     for weight, expected in zip(on_gpu.parameters(), on_cpu.parameters(), strict=True):
         assert weight.grad is not None
         assert expected.grad is not None
@@ -156,10 +158,8 @@ def test_a_step_does_not_wait_for_the_gpu(replayed: bool, changes: dict[str, Any
     source = batches(trial)
     shape = max(source.shapes())
     state = start(trial, 30, GPU)
-    worker, run = (
-        Worker(device=GPU),
-        make_forward_backward(state.model, trial, [shape] if replayed else []),
-    )
+    worker = Worker(device=GPU)
+    run = make_forward_backward(state.model, trial, [shape] if replayed else [])
     batch = next(
         into_bucket(share(source, s), [shape]).to(GPU)
         for s in STEPS
@@ -190,6 +190,7 @@ def test_a_run_resumes_on_another_device(first: Any, second: Any) -> None:
 
     begun = ToyTrial(config, stops_after=10)
     fitted(begun, first)
-    state, uninterrupted = fitted(begun.again(), second), fitted(ToyTrial(config), CPU)
+    state = fitted(begun.again(), second)
+    uninterrupted = fitted(ToyTrial(config), CPU)
     assert state.step == 20
     assert (weights(state) - weights(uninterrupted)).norm() < 1e-3 * weights(uninterrupted).norm()

@@ -42,17 +42,17 @@ def test_the_check_would_detect_bfloat16() -> None:
 
 
 def test_only_wide_models_in_float32_switch_and_the_switch_is_restored() -> None:
-    before = MATMUL.fp32_precision
+    old_precision = MATMUL.fp32_precision
     MATMUL.fp32_precision = "bf16"
-    expected = "bf16" if matmul_error() < FLOAT32_LIKE else before  # a CPU with AMX rounds
-    MATMUL.fp32_precision = before
-    seen = []
+    expected = "bf16" if matmul_error() < FLOAT32_LIKE else old_precision  # a CPU with AMX rounds
+    MATMUL.fp32_precision = old_precision
+    precisions = []
     cases: list[tuple[ModelConfig, Precision]] = [(SMALL, "fp32"), (WIDE, "bf16"), (WIDE, "fp32")]
     for model, precision in cases:
         with fast_matmuls(model, precision, CPU):
-            seen.append(MATMUL.fp32_precision)
-        assert MATMUL.fp32_precision == before
-    assert seen == [before, before, expected]
+            precisions.append(MATMUL.fp32_precision)
+        assert MATMUL.fp32_precision == old_precision
+    assert precisions == [old_precision, old_precision, expected]
 
 
 @pytest.mark.parametrize(("precision", "allowed"), [("fp32", False), ("bf16", True)])

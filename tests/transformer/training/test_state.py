@@ -31,11 +31,12 @@ def trained(state: TrainState, steps: range) -> TrainState:
 
 
 def assert_close(first: TrainState, second: TrainState) -> None:
-    for mine, other in zip(first.model.parameters(), second.model.parameters(), strict=True):
-        torch.testing.assert_close(mine, other, rtol=1e-5, atol=1e-6)
-        moments, others = first.optimizer.state[mine], second.optimizer.state[other]
+    for parameter, theirs in zip(first.model.parameters(), second.model.parameters(), strict=True):
+        torch.testing.assert_close(parameter, theirs, rtol=1e-5, atol=1e-6)
+        moments = first.optimizer.state[parameter]
+        other_moments = second.optimizer.state[theirs]
         for name in ("step", "exp_avg", "exp_avg_sq"):
-            torch.testing.assert_close(moments[name], others[name], rtol=1e-6, atol=0)
+            torch.testing.assert_close(moments[name], other_moments[name], rtol=1e-6, atol=0)
 
 
 @pytest.mark.parametrize(

@@ -20,10 +20,12 @@ from transformer.training.state import TrainState, learning_rate, start
 from transformer.training.train import fit, make_forward_backward, train_step
 from transformer.training.worker_group import Worker
 
-PAIRS, DEV = random_pairs(80, longest=12), random_pairs(15, longest=12, seed=5)
+PAIRS = random_pairs(80, longest=12)
+DEV = random_pairs(15, longest=12, seed=5)
 DROPPED_OUT = replace(SMALL, p_drop=0.2, attention_dropout=0.1, relu_dropout=0.1)
 CPU = torch.device("cpu")
-GOLDEN_LOSSES, GOLDEN_NLL = [3.884123, 3.574511, 3.449555, 3.699124], 3.374437
+GOLDEN_LOSSES = [3.884123, 3.574511, 3.449555, 3.699124]
+GOLDEN_NLL = 3.374437
 
 
 def batches(trial: TrialConfig) -> TrainingBatches:
@@ -61,17 +63,18 @@ OTHER_ADAM = {"adam_beta1": 0.7, "adam_beta2": 0.999, "adam_epsilon": 1e-3}
 def test_a_step_is_adam_on_the_mean_loss_of_a_target_piece(settings: dict[str, Any]) -> None:
     trial = small_trial(warmup_steps=4, **settings)
     beta1, beta2, epsilon = (PAPERS_ADAM | settings).values()
-    state, twin = fresh(trial), fresh(trial)
+    state = fresh(trial)
+    twin = fresh(trial)
     first_moment: dict[str, Tensor] = {}
     second_moment: dict[str, Tensor] = {}
     for step in range(1, 4):
         batch = share(batches(trial), step)
         loss = summed_loss(twin.model, twin.model(batch.source, batch.shifted), batch.target, 0.1)
         (loss / int((batch.target != 0).sum())).backward()
-        found = train_step(
+        step_loss = train_step(
             state, [batch], trial, Worker(), make_forward_backward(state.model, trial)
         ).loss
-        assert found.item() == pytest.approx(loss.item() / batch.total_targets, rel=1e-6)
+        assert step_loss.item() == pytest.approx(loss.item() / batch.total_targets, rel=1e-6)
         with torch.no_grad():
             for name, weight in twin.model.named_parameters():
                 assert weight.grad is not None
@@ -123,27 +126,27 @@ def test_a_state_that_does_not_fit_is_refused_in_one_line() -> None:
     trained(first)
     saved = first.checkpoints[10]
     wider = start(small_trial(model=replace(SMALL, d_ff=32)), 30, CPU)
-    others = [
+    misfits = [
         replace(saved, state={**saved.state, "optimizer": {"state": {}}}),
         Saved(10, {}),
         Saved(10, None),
     ]
-    for state, other in [(wider, saved), *((fresh(config), other) for other in others)]:
+    for state, misfit in [(wider, saved), *((fresh(config), misfit) for misfit in misfits)]:
         with pytest.raises(StateError, match=r"^the checkpoint of step 10 does not fit .*$"):
-            state.load(other)
+            state.load(misfit)
     fresh(config).load(saved)
 
 
 def test_reports_come_at_the_set_steps_and_at_the_end_one_per_step() -> None:
     trial = ToyTrial(small_trial(steps=11, log_every=2, evaluate_every=3, checkpoint_every=5))
     trained(trial)
-    found = {
-        step: {name.split("/")[0] for name in metrics} for step, metrics in trial.reports.items()
-    }
-    evaluated = {step for step, groups in found.items() if "dev" in groups}
-    assert list(found) == [2, 3, 4, 5, 6, 8, 9, 10, 11]
+    reports = {}
+    for step, metrics in trial.reports.items():
+        reports[step] = {name.split("/")[0] for name in metrics}
+    evaluated = {step for step, groups in reports.items() if "dev" in groups}
+    assert list(reports) == [2, 3, 4, 5, 6, 8, 9, 10, 11]
     assert evaluated == {3, 6, 9, 11}
-    assert all("train" in groups for groups in found.values())
+    assert all("train" in groups for groups in reports.values())
 
 
 def test_a_checkpoint_comes_after_the_report_of_its_step_with_the_dev_nll_as_its_score() -> None:
@@ -158,34 +161,38 @@ def test_a_checkpoint_comes_after_the_report_of_its_step_with_the_dev_nll_as_its
     nll = {
         step: metrics["dev/nll"] for step, metrics in trial.reports.items() if "dev/nll" in metrics
     }
-    best = {
-        step
-        for step, value in nll.items()
-        if value == min(nll[other] for other in nll if other <= step)
-    }
+    best = set()
+    for step, value in nll.items():
+        if value == min(nll[earlier] for earlier in nll if earlier <= step):
+            best.add(step)
     assert 4 in best < set(nll) == {4, 8, 12, 16}
     saved = sorted({7, 14, 15, 18, 19} | best)
     assert trial.said("checkpoint") == [(step, nll.get(step)) for step in saved]
     for step in saved:
-        place = trial.calls.index(("report", step))
-        assert trial.calls[place + 1] == ("checkpoint", (step, nll.get(step)))
+        index = trial.calls.index(("report", step))
+        assert trial.calls[index + 1] == ("checkpoint", (step, nll.get(step)))
 
 
 @pytest.mark.parametrize("micro_batches", [2, 5])
 def test_a_step_in_several_micro_batches_is_the_same_step(micro_batches: int) -> None:
-    trial, indices = small_trial(tokens_per_batch=400), np.arange(30)
-    whole, split = fresh(trial), fresh(trial)
+    trial = small_trial(tokens_per_batch=400)
+    indices = np.arange(30)
+    unsplit = fresh(trial)
+    split = fresh(trial)
     first = train_step(
-        whole, [collate(PAIRS, indices)], trial, Worker(), make_forward_backward(whole.model, trial)
+        unsplit,
+        [collate(PAIRS, indices)],
+        trial,
+        Worker(),
+        make_forward_backward(unsplit.model, trial),
     )
     parts = [collate(PAIRS, indices, part, micro_batches) for part in range(micro_batches)]
     second = train_step(split, parts, trial, Worker(), make_forward_backward(split.model, trial))
     assert second.loss.item() == pytest.approx(first.loss.item(), rel=1e-6)
     assert second.gradient_norm.item() == pytest.approx(first.gradient_norm.item(), rel=1e-6)
-    mine, other = (
-        torch.cat([g.flatten() for g in gradients(state).values()]) for state in (whole, split)
-    )
-    assert (mine - other).norm() < 1e-6 * mine.norm()
+    expected = torch.cat([gradient.flatten() for gradient in gradients(unsplit).values()])
+    summed = torch.cat([gradient.flatten() for gradient in gradients(split).values()])
+    assert (expected - summed).norm() < 1e-6 * expected.norm()
 
 
 def poisoned(trial: TrialConfig, at_step: int) -> TrainState:
@@ -219,8 +226,8 @@ def test_the_loss_falls_in_bf16_and_weights_and_moments_stay_float32() -> None:
     losses = [metrics["train/loss"] for metrics in trial.reports.values()]
     assert losses[-1] < losses[0] - 0.25
     assert losses[-1] < math.log(30)  # the loss of a uniform guess among all pieces
-    kept = [
+    tensors = [
         *state.model.parameters(),
         *(m for s in state.optimizer.state.values() for m in s.values()),
     ]
-    assert {tensor.dtype for tensor in kept} == {torch.float32}
+    assert {tensor.dtype for tensor in tensors} == {torch.float32}

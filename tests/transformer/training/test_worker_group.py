@@ -59,28 +59,27 @@ def first_gradients(
     }
 
 
-def raised(kind: type[Exception], call: Callable[..., object], *arguments: object) -> str:
+def raised(error_type: type[Exception], call: Callable[..., object], *arguments: object) -> str:
     """What is said when this worker leaves a call; all workers leave together, or the next one
     would wait for ever."""
     try:
         call(*arguments)
-    except kind as error:
-        return f"{kind.__name__}: {error}"
+    except error_type as error:
+        return f"{error_type.__name__}: {error}"
     return ""
 
 
 def results(worker: Worker, prepared: Prepared, trial: TrialConfig) -> dict[str, Any]:
     """This worker's results. At the end one worker alone finds NaN, starts with other weights, and
     is told to stop."""
-    dev, vocabulary = prepared.pairs("dev").source, prepared.vocabulary
-    model, evaluated = (
-        start(trial, 270, worker.device).model.eval(),
-        EvaluationSet.of(prepared, "dev", trial),
-    )
+    dev = prepared.pairs("dev").source
+    vocabulary = prepared.vocabulary
+    model = start(trial, 270, worker.device).model.eval()
+    evaluated = EvaluationSet.of(prepared, "dev", trial)
     translator = Translator(model, vocabulary, trial.decode, "fp32")
     damaged = Translator(damaged_model(270, int(dev.lengths.max()) - 1), vocabulary, DECODE, "fp32")
-    other = replace(trial, train=replace(trial.train, seed=1 + worker.rank))
-    told = replace(worker, stop=lambda: worker.rank == 1)
+    other_trial = replace(trial, train=replace(trial.train, seed=1 + worker.rank))
+    stopped_worker = replace(worker, stop=lambda: worker.rank == 1)
     sentences = likelihoods(model, PAIRS, "fp32", worker)
     return {
         **{name: first_gradients(trial, worker, *batch) for name, batch in BATCHES.items()},
@@ -89,8 +88,10 @@ def results(worker: Worker, prepared: Prepared, trial: TrialConfig) -> dict[str,
         "nll": mean_nll(sentences, PAIRS),
         "accuracy": token_accuracy(sentences, PAIRS),
         "lost": raised(NotFiniteError, translate_set, damaged, dev, worker),
-        "disagreement": raised(DisagreementError, compare, start(other, 30, worker.device), worker),
-        "left": raised(StopRequested, evaluate_set, translator, evaluated, told),
+        "disagreement": raised(
+            DisagreementError, compare, start(other_trial, 30, worker.device), worker
+        ),
+        "left": raised(StopRequested, evaluate_set, translator, evaluated, stopped_worker),
     }
 
 
@@ -98,7 +99,8 @@ def be_a_worker(
     rank: int, folder: Path, prepared: Prepared, single: ToyTrial, addresses: list[str]
 ) -> None:
     torch.set_num_threads(1)
-    trial, worker = single.config, Worker(rank, 2, tokens_per_micro_batch=100)
+    trial = single.config
+    worker = Worker(rank, 2, tokens_per_micro_batch=100)
     with (
         pytest.MonkeyPatch.context() as patch,
         ToyTrial(trial, Path(), rank, 2, addresses[0]).process_group(),
@@ -141,11 +143,12 @@ def together(
 ) -> list[tuple[dict[str, Any], ToyTrial]]:
     """The results of each of two workers, and each worker's side of a trial."""
     as_two_workers(be_a_worker, folder, prepared, single, [free_address(), free_address()])
-    kinds = ("results", "trial")
-    return [
-        tuple(torch.load(folder / f"{kind}-{rank}.pt", weights_only=False) for kind in kinds)
-        for rank in (0, 1)
-    ]
+    workers = []
+    for rank in (0, 1):
+        results = torch.load(folder / f"results-{rank}.pt", weights_only=False)
+        trial = torch.load(folder / f"trial-{rank}.pt", weights_only=False)
+        workers.append((results, trial))
+    return workers
 
 
 @pytest.fixture(scope="module")
@@ -162,12 +165,12 @@ def alone(prepared: Prepared, trial: TrialConfig) -> dict[str, Any]:
 def test_two_workers_hold_the_gradients_of_one_and_both_the_same_bits(
     found: list[dict[str, Any]], alone: dict[str, Any], batch: str
 ) -> None:
-    whole = torch.cat([gradient.flatten() for gradient in alone[batch].values()]).norm()
+    total_norm = torch.cat([gradient.flatten() for gradient in alone[batch].values()]).norm()
     for name, expected in alone[batch].items():
-        mine, other = (results[batch][name] for results in found)
-        assert torch.equal(mine, other)
+        mine, theirs = (results[batch][name] for results in found)
+        assert torch.equal(mine, theirs)
         assert (mine - expected).norm() <= 1e-6 * max(
-            expected.norm().item(), 1e-2 * whole.item()
+            expected.norm().item(), 1e-2 * total_norm.item()
         ), name
 
 
@@ -207,11 +210,11 @@ def test_two_workers_go_on_with_a_trial_of_one_and_end_like_it(
         assert first.reports[4][name] == pytest.approx(single.reports[4][name], rel=1e-4)
     assert first.said("spent") == single.said("spent")
     assert second.said("evaluated") == []
-    for (name, mine, *_), (other, expected, *_) in zip(
+    for (name, scores, *_), (other_name, expected, *_) in zip(
         first.said("evaluated"), single.said("evaluated"), strict=True
     ):
-        assert name == other
-        assert mine["nll"] == pytest.approx(expected["nll"], rel=1e-4)
+        assert name == other_name
+        assert scores["nll"] == pytest.approx(expected["nll"], rel=1e-4)
 
 
 def test_nan_other_weights_or_a_stop_on_one_worker_ends_all_of_them(

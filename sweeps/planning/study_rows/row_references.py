@@ -1,0 +1,69 @@
+"""The rows with which other rows are compared: `sweep.references`, checked against the rows of a
+study."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from sweeps.config.files import BASE
+from sweeps.planning.study_rows.composed_rows import ComposedRow, Composition
+from sweeps.problems import Problem, RefusedError, nearest
+
+REFERENCES = "sweep.references"
+
+
+def refuse_references(composition: Composition) -> None:
+    """Raises RefusedError if a row cannot be compared with its reference."""
+    references = composition.shared.sweep.references
+    rows = {row.name: row for row in composition.rows}
+    problems = [*_unknown_rows(references, list(rows))]
+    if not problems:
+        problems = [*_rows_that_score(references, rows), *_circles(references)]
+    if problems:
+        place = composition.place_of(REFERENCES, BASE)
+        raise RefusedError([replace(problem, place=place) for problem in problems])
+
+
+def _unknown_rows(references: Mapping[str, str], rows: list[str]) -> Iterator[Problem]:
+    allowed = f"must be one of {', '.join(rows)}"
+    for row, reference in references.items():
+        if row not in rows:
+            fault = f'names "{row}", which is no row of this sweep'
+            yield Problem(REFERENCES, fault, allowed, nearest(row, rows))
+        if reference not in rows:
+            fault = f'compares {row} with "{reference}", which is no row of this sweep'
+            yield Problem(REFERENCES, fault, allowed, nearest(reference, rows))
+
+
+def _rows_that_score(
+    references: Mapping[str, str], rows: Mapping[str, ComposedRow]
+) -> Iterator[Problem]:
+    """Rows that only score are compared with the row whose weights they score, seed by seed."""
+    for row in dict.fromkeys([*references, *references.values()]):
+        host = rows[row].builds_on
+        if host is not None:
+            fault = f"names {row}, which only scores the weights of {host}"
+            yield Problem(REFERENCES, fault, f"leave it out: {row} is compared with {host}")
+
+
+def _circles(references: Mapping[str, str]) -> Iterator[Problem]:
+    """Rows that are compared with each other, directly or not. A row without a reference is
+    compared with base."""
+    reported = set[str]()
+    for row in references:
+        path = _path(row, references)
+        if path[-1] in path[:-1] and reported.isdisjoint(path):
+            circle = path[path.index(path[-1]) :]
+            reported |= set(circle)
+            fault = f"compares in a circle: {' with '.join(circle)}"
+            allowed = f"leave one of them out; a row without a reference is compared with {BASE}"
+            yield Problem(REFERENCES, fault, allowed)
+
+
+def _path(row: str, references: Mapping[str, str]) -> list[str]:
+    """The row, its reference, the reference of that, and so on to base or to a repeated row."""
+    path = [row]
+    while path[-1] in references or path[-1] != BASE:
+        path.append(references.get(path[-1], BASE))
+        if path[-1] in path[:-1]:
+            break
+    return path
