@@ -9,6 +9,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from sweeps.command_task.command_task import begins_again
 from sweeps.planning.plan import Plan
 from sweeps.planning.studies.advice import command
 from sweeps.planning.studies.study_overrides import by_name, placed
@@ -128,11 +129,18 @@ def below_live_view(plan: Plan) -> tuple[str, ...]:
         else f"off, {_verb(study, 'sync')} sends the runs later"
     )
     return (
-        "Ctrl-C is safe: trials save a checkpoint, and the same command resumes.",
+        _after_interrupt(plan),
         f"From another terminal: {_verb(study, 'status', '--watch')}, {_verb(study, 'stop')}",
         _logs(study),
         f"MLflow: {store}",
     )
+
+
+def _after_interrupt(plan: Plan) -> str:
+    """What the same command does after Ctrl-C."""
+    if again := begins_again(plan.task):
+        return f"After Ctrl-C, the same command goes on; {again}"
+    return "Ctrl-C is safe: trials save a checkpoint, and the same command resumes."
 
 
 def below_watch(study: Path) -> tuple[str, ...]:

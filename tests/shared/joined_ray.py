@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from sweeps.preflight.machine import cpus
 
@@ -31,6 +32,8 @@ psutil.wait_procs(family)
 shutil.rmtree(folder)
 """
 """Ends Ray once its own input ends: with the tests, however these end."""
+ACTIVATED = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+"""As in a shell in which this Python's environment is active."""
 JOIN = re.compile(r"--address='([^']+)'")
 """What `ray start` says to type on a further node."""
 
@@ -61,7 +64,7 @@ def running_ray() -> Iterator[JoinedRay]:
     ]
     keeper = subprocess.Popen(
         [sys.executable, "-c", KEEPER, folder, *command],
-        env={**os.environ, **token, **patient},
+        env={**os.environ, **ACTIVATED, **token, **patient},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

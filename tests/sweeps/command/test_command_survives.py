@@ -130,7 +130,8 @@ def test_a_command_without_checkpoints_begins_again(tmp_path: Path) -> None:
     leave.unlink()
     done = allelse("train", "tracking=off", cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "begins again: conf/task/mine.yaml has no checkpoint:" in done.stdout
+    assert f"After Ctrl-C, the same command goes on; {note}" in done.stdout
+    assert "trials save a checkpoint" not in done.stdout
     check_whole(running.trial)
 
 
