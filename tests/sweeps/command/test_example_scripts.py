@@ -52,16 +52,6 @@ SCRIPTS = (
         "dev/loss",
         [20, 40],
     ),
-    # these import their frameworks for five seconds a trial
-    Script(
-        "trainer",
-        "reviews",
-        "steps=20",
-        ("base", "narrow"),
-        "checkpoint-*/trainer_state.json",
-        "dev/accuracy",
-        [10, 20],
-    ),
     Script("lightning", "moons", "epochs=2", ("base", "slow"), "*.ckpt", "dev/accuracy", [19, 39]),
 )
 
@@ -143,7 +133,7 @@ def check_steps(trial: Path, script: Script) -> None:
     assert steps == script.steps, trial.name
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.folder)
-def test_the_scripts_know_nothing_of_allelse(script: Script) -> None:
-    (path,) = (EXAMPLES / script.folder).glob("*.py")
+@pytest.mark.parametrize("folder", ["gpt", "lightning", "trainer"])
+def test_the_scripts_know_nothing_of_allelse(folder: str) -> None:
+    (path,) = (EXAMPLES / folder).glob("*.py")
     assert "allelse" not in path.read_text("utf-8")
