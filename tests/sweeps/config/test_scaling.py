@@ -37,6 +37,7 @@ WORDS: dict[str, Any] = {
     "train.adam_beta1": 0.8,
     "train.adam_beta2": 0.9,
     "data.bleu_tokenizer": "char",
+    "train.pictured_sentence": "a sentence",
 }
 
 

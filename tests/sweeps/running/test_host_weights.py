@@ -217,7 +217,7 @@ ROW = "# @package _global_\ndefaults: [both, _self_]\nrow: {group: B}\nscore: {b
 def test_a_row_is_unlike_the_others_as_its_host_is(folder: Path) -> None:
     (folder / "conf/task/scored/row/both_greedy.yaml").write_text(ROW, "utf-8")
     train(folder, "base", "big")
-    edit(folder, "import os\n", "import os  # edited\n")
+    edit(folder, "import time\n", "import time  # edited\n")
     printed(folder, *TRAIN, "row=both", "--add", "--changed-code")
     train(folder, "both_greedy", "big_greedy")
     provenance = json.loads((folder / "runs/s/big_greedy-s1/provenance.json").read_text("utf-8"))
@@ -234,7 +234,7 @@ def unlike_rows(table: str, part: str) -> str:
 
 def test_rows_that_one_version_trained_and_another_one_scored_are_alike(folder: Path) -> None:
     train(folder, "base", "greedy")
-    edit(folder, "import os\n", "import os  # edited\n")
+    edit(folder, "import time\n", "import time  # edited\n")
     for row in ("base", "greedy"):
         (folder / f"runs/s/{row}-s1/result.json").unlink()
         printed(folder, *TRAIN, f"row={row}", "--changed-code")
