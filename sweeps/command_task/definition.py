@@ -77,8 +77,10 @@ def words(value: Any) -> tuple[str, ...]:
         parts = split(value) if isinstance(value, str) else value
     except ValueError as error:
         raise UnfitError(f"must be a list of words, or one line: {error}") from None
-    if not isinstance(parts, list) or not parts or isinstance(parts[0], list | dict):
+    if not isinstance(parts, list) or not parts:
         raise UnfitError("must be a list of words, or one line")
+    if any(isinstance(part, list | dict) for part in parts):
+        raise UnfitError("must be a list of words; put placeholders in quotes, as '{seed}'")
     return tuple(text_of(part, BOOLEANS[0]) for part in parts)
 
 

@@ -42,26 +42,28 @@ def read_definition(name: str, path: Path, file: str) -> Definition:
         root = yaml.compose(path.read_text("utf-8-sig"), Loader=Loader)
         if not isinstance(root, yaml.MappingNode):
             raise ValueError("it holds no keys")
+        content = Loader("").construct_document(root)
     except (OSError, ValueError, yaml.YAMLError) as error:
         mark = getattr(error, "problem_mark", None)
         place = f"{file}:{mark.line + 1}" if mark else file
         reason = getattr(error, "problem", None) or str(error).splitlines()[0]
         fault = f"cannot be read: {reason}"
         raise RefusedError([Problem(name, fault, "must be YAML in UTF-8", place=place)]) from None
-    return Reading(name, file, root).definition()
+    return Reading(name, file, root, content).definition()
 
 
 class Reading:
     """One file: its values, the line of each key, and the problems so far."""
 
-    def __init__(self, name: str, file: str, root: yaml.MappingNode) -> None:
+    def __init__(
+        self, name: str, file: str, root: yaml.MappingNode, content: Mapping[Any, Any]
+    ) -> None:
         self.name = name
         self.file = file
         self.problems: list[Problem] = []
         self.lines = dict(_lines(root))
         self._note_repeated(root)
         self._booleans = dict(_booleans(root))
-        content = Loader("").construct_document(root)
         self._values = {str(key): value for key, value in content.items()}
 
     def definition(self) -> Definition:

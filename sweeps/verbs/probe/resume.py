@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
 
 from sweeps.command_task.command_task import CommandTask
 from sweeps.command_task.definition import Definition
@@ -88,7 +89,9 @@ def compare_resumed(task: CommandTask, here: Path, seconds: float, steps: int | 
     if last_step < 0:
         raise NotComparableError("its metrics name no steps, so the runs can't be compared by step")
     with fresh_workspace(here) as workspace:
-        until_kill, checkpoint = _killed(task, definition, workspace, last_step // 2, seconds)
+        until_kill, checkpoint = run_until_killed(
+            task, definition, workspace, last_step // 2, seconds
+        )
         path = workspace.out / checkpoint.path
         resumed = _run(task, workspace, path, seconds)
     return resumption(undisturbed.points, until_kill, resumed.points, checkpoint.path)
@@ -110,24 +113,28 @@ def _run(task: CommandTask, workspace: Workspace, checkpoint: Path | None, secon
     ran = run(command.words, command.env, workspace, seconds)
     run_name = "resumed run" if checkpoint else "whole run"
     if ran.was_ended:
-        fault = f"the {run_name} took longer than {seconds:g} s; give it more: --seconds"
-        raise NotComparableError(fault)
+        raise _too_long(run_name, seconds)
     if ran.code:
         raise NotComparableError(f"the {run_name} failed with code {ran.code}", ran)
     return ran
 
 
-def _killed(
+def run_until_killed(
     task: CommandTask, definition: Definition, workspace: Workspace, half: int, seconds: float
 ) -> tuple[list[WrittenPoint], Written]:
-    """The points until SIGKILL, behind step ``half``, and the checkpoint to go on from."""
+    """The points until SIGKILL, behind step ``half``, and the checkpoint to go on from.
+
+    Raises NotComparableError if the run ends before, or takes too long.
+    """
     command = command_of_task(task, trial_values(workspace.out))
     metrics = WrittenMetrics(workspace.out, workspace.output)
     points: list[WrittenPoint] = []
     earlier: Written | None = None
+    begin = monotonic()
     with started(command.words, command.env, workspace) as process:
         while not process.has_ended:
             process.wait(LOOK_S)
+            _refuse_longer("run that is killed", begin, seconds)
             points += metrics.poll()
             checkpoint = newest(workspace.out, str(definition.checkpoint))
             is_complete = checkpoint is not None and checkpoint == earlier
@@ -143,6 +150,17 @@ def _killed(
         )
         raise NotComparableError(fault)
     return [*points, *metrics.poll()], earlier
+
+
+def _refuse_longer(run_name: str, begin: float, seconds: float) -> None:
+    if monotonic() - begin > seconds:
+        raise _too_long(run_name, seconds)
+
+
+def _too_long(run_name: str, seconds: float) -> NotComparableError:
+    return NotComparableError(
+        f"the {run_name} took longer than {seconds:g} s; give it more: --seconds"
+    )
 
 
 def _last_step(points: Iterable[WrittenPoint]) -> int:

@@ -96,7 +96,7 @@ def fresh_workspace(here: Path) -> Iterator[Workspace]:
 
 
 def started(words: Sequence[str], env: Mapping[str, str], workspace: Workspace) -> CommandProcess:
-    """The command's process. Raises RefusedError if there is no such program."""
+    """The command's process. `refuse_unless_started` says whether there is such a program."""
     variables = {**os.environ, "PATH": search_path(), **environment(workspace.out), **env}
     start = Start(words, variables, workspace.output, GRACE_S, str(workspace.out))
     with chdir(workspace.work):

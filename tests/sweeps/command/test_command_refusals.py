@@ -109,6 +109,18 @@ CASES = {
         (STEPS, f"env: [A]\n{STEPS}"),
         ["env (conf/task/mine.yaml:15) … must be a group of keys"],
     ),
+    "a placeholder without quotes": (
+        (DEFINITION[: DEFINITION.index("args:")], "command: [python, train.py, {seed}]\n"),
+        ["command (conf/task/mine.yaml:1) … put placeholders in quotes, as '{seed}'"],
+    ),
+    "a tag that YAML does not have": (
+        ("  layers: 4", "  layers: !number 4"),
+        ["mine (conf/task/mine.yaml:11) cannot be read: could not determine a constructor"],
+    ),
+    "a date that is none": (
+        ("  layers: 4", "  layers: 2024-13-45"),
+        ["mine (conf/task/mine.yaml) cannot be read: month must be in 1..12"],
+    ),
     "no YAML": (
         ("args:\n", "args: [\n"),
         ["mine (conf/task/mine.yaml:11) cannot be read"],

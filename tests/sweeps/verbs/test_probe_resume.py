@@ -7,6 +7,10 @@ from pathlib import Path
 import pytest
 from typed import printed, refusal, typed
 
+from sweeps.command_task.lookup import command_task
+from sweeps.verbs.probe.resume import NotComparableError, run_until_killed
+from sweeps.verbs.probe.run import fresh_workspace
+
 STEPS = 12
 SCRIPT = """\
 import argparse, json, random, time
@@ -138,3 +142,15 @@ def test_the_table_notes_trials_that_did_not_resume_equally(folder: Path) -> Non
 def caption(folder: Path) -> str:
     """The table with what stands below it, on one line."""
     return " ".join(printed(folder, "table", "sweep.name=k").split())
+
+
+def test_a_run_that_waits_for_ever_is_ended_before_its_kill(folder: Path) -> None:
+    task = command_task("mine", folder)
+    assert task is not None
+    assert task.definition is not None
+    (folder.parent / "starts").write_text("s")  # so this start waits
+    with (
+        fresh_workspace(folder) as workspace,
+        pytest.raises(NotComparableError, match="took longer than"),
+    ):
+        run_until_killed(task, task.definition, workspace, half=10**9, seconds=0.1)
