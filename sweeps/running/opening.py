@@ -23,7 +23,7 @@ from sweeps.planning.studies.known_studies import known_study
 from sweeps.planning.studies.trial_lock import trial_lock
 from sweeps.planning.user_code.origin import keep_origin, origin_of
 from sweeps.preflight.scored_steps import refuse_missing_steps
-from sweeps.problems import damaged
+from sweeps.problems import damaged, refuse
 from sweeps.running.recorder import write_config
 from sweeps.running.stopping import Stopping, announced
 from sweeps.running.syncer import syncing
@@ -134,8 +134,7 @@ def _refuse_other_copies(plan: Plan, prepared: set[str]) -> None:
             check = partial(check_data, planned.folder, *copy)
             # still damaged: another process runs that trial and repairs it
             problems += unless_damaged(check, [])
-    if problems:
-        raise RefusedError(dict.fromkeys(problems))
+    refuse(problems)
 
 
 def prepare_data(plan: Plan, console: Console) -> None:
@@ -157,8 +156,7 @@ def prepare_data(plan: Plan, console: Console) -> None:
                 problems += _prepare(task, sharing, console)
             except RefusedError as error:
                 problems += error.problems
-    if problems:
-        raise RefusedError(dict.fromkeys(problems))
+    refuse(problems)
 
 
 def _prepare(task: Task[Any], trials: list[PlannedTrial], console: Console) -> list[Problem]:

@@ -23,9 +23,9 @@ from sweeps.planning.plan import Plan
 from sweeps.planning.planned_trial import PlannedTrial
 from sweeps.planning.shared_trials import without_sources
 from sweeps.planning.source_trial import Source
+from sweeps.problems import refusal
 from sweeps.processes.storage import alive
 from sweeps.running.recorder import write_config
-from sweeps.task import Problem, RefusedError
 from sweeps.worker.checkpoint_files import (
     MANIFEST,
     TEMPORARY,
@@ -105,7 +105,7 @@ def _take(planned: PlannedTrial, source: Source) -> None:
         _rename(temporary.path, folder)
     except (FileNotFoundError, DamagedCheckpointError) as error:
         fault = f"can't be taken from {source.record}, which has just changed or been removed"
-        raise RefusedError([Problem(planned.trial.name, fault, "run the command again")]) from error
+        raise refusal(planned.trial.name, fault, "run the command again") from error
     finally:
         shutil.rmtree(temporary.path, ignore_errors=True)
 

@@ -13,7 +13,7 @@ import typer
 from rich.markup import escape
 
 from sweeps.console import ERR, OUT, next_verb, print_failure, print_interruption, print_refusal
-from sweeps.problems import Problem, RefusedError
+from sweeps.problems import Problem, RefusedError, refusal
 from tracking.files import DamagedFileError
 from tracking.study import Study
 
@@ -134,7 +134,7 @@ def refuse_without_extra() -> None:
     if missing:
         verb = "is" if len(missing) == 1 else "are"
         fault = f"is not installed: {', '.join(missing)} {verb} missing"
-        raise RefusedError([Problem("allelse[run]", fault, "type pip install 'allelse[run]'")])
+        raise refusal("allelse[run]", fault, "type pip install 'allelse[run]'")
 
 
 def print_version(is_typed: bool) -> None:

@@ -17,7 +17,7 @@ from rich.text import Text
 from sweeps.console import OUT, next_verb, print_json
 from sweeps.planning.studies.advice import command
 from sweeps.planning.studies.study_overrides import PLACES, by_name, chosen, looking, names_study
-from sweeps.problems import Problem, RefusedError
+from sweeps.problems import Problem, RefusedError, refusal
 from sweeps.processes.times import LOOK_AT_LOG_S
 from sweeps.verbs.command import (
     Json,
@@ -190,7 +190,7 @@ def status(
     draws = bool(curves or metric)
     if as_json + watch + draws > 1:
         fix = "use one; allelse.load gives curves as numbers"
-        raise RefusedError([Problem("--json, --watch, --curves", "can't be combined", fix)])
+        raise refusal("--json, --watch, --curves", "can't be combined", fix)
     study, settings = taken_study(overrides)
     if draws:
         _draw(study, metric, overrides)
@@ -291,7 +291,7 @@ def _request_stops(study: Study, names: Sequence[str], overrides: list[str]) -> 
         status = command("status", *looking(study.folder, overrides))
         fault = f"is {study.name}, which is not running{_silence(study)}"
         allowed = f"must be a running study; `{status}` shows its trials"
-        raise RefusedError([Problem("sweep.name", fault, allowed)])
+        raise refusal("sweep.name", fault, allowed)
     ended = [trial.name for trial in trials if not _can_stop(study, trial, live_runners)]
     if ended:
         allowed = "must be a running or waiting trial; `allelse status` lists them"
@@ -361,7 +361,7 @@ def _one_trial(study: Study, names: Sequence[str]) -> StudyTrial:
         return _trial_named(study, names[0])
     example = study.trials[0].name if study.trials else "base-s1"
     fault = f"is {', '.join(names)}" if names else "is missing"
-    raise RefusedError([Problem("TRIAL", fault, f"must be one trial, such as {example}")])
+    raise refusal("TRIAL", fault, f"must be one trial, such as {example}")
 
 
 def _trial_named(study: Study, name: str) -> StudyTrial:
@@ -387,7 +387,7 @@ def _running_study(overrides: list[str]) -> Study:
     else:
         fault = f"is missing, and no study in {runs} is running"
         allowed = "start one with `allelse sweep`; a new one appears within seconds"
-    raise RefusedError([Problem("sweep.name", fault, allowed)])
+    raise refusal("sweep.name", fault, allowed)
 
 
 def _still_runs(study: Study, trial: StudyTrial) -> bool:

@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from sweeps.console import OUT, next_verb
 from sweeps.planning.studies.study_overrides import looking
-from sweeps.problems import Problem, RefusedError
+from sweeps.problems import Problem, refusal, refuse
 from sweeps.verbs.choice import SELECTING_RECORDED, Choice
 from sweeps.verbs.command import OverrideList, guarded, taken_study
 from tracking.observed.record import is_observed
@@ -83,7 +83,7 @@ def _refuse_published(study: Study, output: Path | None) -> None:
     if output is None and is_published(study.folder):
         fault = f"is missing, and {study.name} is published: its own page stays as it is"
         example = "--output report.html"
-        raise RefusedError([Problem("--output", fault, "must be a file elsewhere", example)])
+        raise refusal("--output", fault, "must be a file elsewhere", example)
 
 
 def _refuse_places(output: Path | None, figures: Path | None, no_figures: bool) -> None:
@@ -96,8 +96,7 @@ def _refuse_places(output: Path | None, figures: Path | None, no_figures: bool) 
         problems += [*_page_problems(output), *_folder_problems("--output", output.parent)]
     if figures:
         problems += _folder_problems("--figures", figures)
-    if problems:
-        raise RefusedError(problems)
+    refuse(problems)
 
 
 def _page_problems(output: Path) -> Iterator[Problem]:

@@ -10,7 +10,7 @@ from rich.markup import escape
 from sweeps.console import ERR, OUT, next_verb, printing_ends_nothing, typed_command
 from sweeps.planning.studies.advice import command
 from sweeps.planning.studies.study_overrides import SELECTING, looking
-from sweeps.problems import Problem, RefusedError
+from sweeps.problems import refusal
 from sweeps.verbs.command import (
     Add,
     ChangedCode,
@@ -85,9 +85,9 @@ def _vouched(words: list[str], add: bool, changed_code: bool) -> list[str]:
     names, overrides = names_and_overrides(words)
     if changed_code:
         fault = "can't be combined with --vouch, which marks nothing"
-        raise RefusedError([Problem("--changed-code", fault, "use one")])
+        raise refusal("--changed-code", fault, "use one")
     if len(names) > 1:
-        raise RefusedError([Problem("--vouch", f"names {listed(names)}", "must name one trial")])
+        raise refusal("--vouch", f"names {listed(names)}", "must name one trial")
     refuse_without_extra()
     plan = plan_sweep(overrides, add, changed_code=True)
     vouch(

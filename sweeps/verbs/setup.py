@@ -16,7 +16,7 @@ from rich.markup import escape
 from sweeps.config.tasks import ENTRY_POINTS, OURS
 from sweeps.console import OUT, next_verb, print_json
 from sweeps.planning.studies.advice import command
-from sweeps.problems import Problem, RefusedError
+from sweeps.problems import Problem, RefusedError, refusal, refuse
 from sweeps.verbs.command import Json, OverrideList, guarded
 
 if TYPE_CHECKING:
@@ -70,8 +70,7 @@ def create(name: str, folder: Path) -> list[Path]:
     Raises RefusedError before it writes any.
     """
     problems = list(_name_problems(name, folder)) or list(_file_problems(name, folder))
-    if problems:
-        raise RefusedError(problems)
+    refuse(problems)
     files = [path for path in TEMPLATE.rglob("*") if path.suffix in (".py", ".yaml")]
     written: list[Path] = []
     for file in sorted(files, key=lambda path: (len(path.parts), path)):
@@ -139,7 +138,7 @@ def config(overrides: OverrideList = None, cfg: HydraConfig = None, info: HydraI
 def _refuse_other_value(option: str, value: str | None, allowed: str) -> None:
     """Raises RefusedError unless the option is left out or has its only value."""
     if value not in (None, allowed):
-        raise RefusedError([Problem(option, f"is {value}", f"must be {allowed}")])
+        raise refusal(option, f"is {value}", f"must be {allowed}")
 
 
 @guarded
