@@ -14,6 +14,7 @@ from rich.markup import escape
 
 from sweeps.config.schema import Schema
 from sweeps.config.tasks import load_task
+from sweeps.console import print_line
 from sweeps.planning.cautions import cautions
 from sweeps.planning.plan import Plan
 from sweeps.planning.plan_record import recorded
@@ -108,7 +109,7 @@ def print_cautions(
     lines = list(cautions(plan))
     for line in lines:
         if line not in printed:
-            console.print(escape(line), style="yellow", soft_wrap=True)
+            print_line(console, line, "yellow")
     return printed | {*lines}
 
 
@@ -173,7 +174,7 @@ def _prepare(task: Task[Any], trials: list[PlannedTrial], console: Console) -> l
             "The task's code has changed: its data is prepared again. "
             f"{earlier} stays for the trials that used it."
         )
-        console.print(escape(text), soft_wrap=True)
+        print_line(console, text)
     with _preparation_shown(task.title(configs[0]) or task.name, is_new, console) as on_progress:
         prepare_once(task, configs, data_folder, planned.fingerprint, on_progress, planned.code)
         return [
@@ -234,9 +235,8 @@ def _without_unreadable(plan: Plan, console: Console) -> Plan:
         raise RefusedError(damaged(error) for errors in left_out.values() for error in errors)
     for name, errors in left_out.items():
         faults = ", ".join(error.note for error in errors)
-        console.print(
-            escape(f"{name}: {faults}; the file is left unchanged, and the trial is skipped"),
-            soft_wrap=True,
+        print_line(
+            console, f"{name}: {faults}; the file is left unchanged, and the trial is skipped"
         )
     return reduced
 
@@ -254,7 +254,7 @@ def repair(plan: Plan, console: Console) -> None:
             trial_lock(planned.folder) if planned.finished else nullcontext(),
         ):
             for line in _repair_lines(planned):
-                console.print(escape(f"{planned.trial.name}: {line}"), soft_wrap=True)
+                print_line(console, f"{planned.trial.name}: {line}")
 
 
 def _unreadable(planned: PlannedTrial) -> list[UnreadableError]:

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sweeps.config.tasks import OURS
-from sweeps.console import OUT, next_verb, print_json, typed_line
+from sweeps.console import OUT, next_verb, print_json, print_line, typed_line
 from sweeps.planning.studies.advice import command
 from sweeps.planning.studies.known_studies import known_study
 from sweeps.planning.studies.study_overrides import by_name, names_study, placed
@@ -227,10 +227,7 @@ def _print(
 ) -> None:
     runs = len(observation.table.lines)
     columns = len(observation.table.columns)
-    OUT.print(
-        f"Read {runs} {plural('run', runs)} of {columns} columns from {escape(record.source)}",
-        soft_wrap=True,
-    )
+    print_line(OUT, f"Read {runs} {plural('run', runs)} of {columns} columns from {record.source}")
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(overflow="fold")
@@ -244,7 +241,7 @@ def _print(
     number = len(record.doubts)
     if number:
         report = command("report", by_name(study.folder), *placed(study.folder))
-        OUT.print(f"`{escape(report)}` lists its doubts, too.", style="dim", soft_wrap=True)
+        print_line(OUT, f"`{report}` lists its doubts, too.", "dim")
 
 
 def _facts(study: Study, record: ObservedRecord) -> Iterator[tuple[str, str]]:

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from sweeps.console import OUT, next_verb, print_json
+from sweeps.console import OUT, next_verb, print_json, print_line
 from sweeps.planning.studies.advice import command
 from sweeps.planning.studies.study_overrides import PLACES, by_name, chosen, looking, names_study
 from sweeps.problems import Problem, RefusedError, refusal
@@ -87,7 +86,7 @@ def studies(overrides: OverrideList = None, as_json: Json = False) -> None:
         OUT.print(_studies_table(lines, OUT.width))
         next_verb("table", chosen(overrides, PLACES))
     else:
-        OUT.print(f"No study in {escape(str(runs))}", soft_wrap=True)
+        print_line(OUT, f"No study in {runs}")
         next_verb("sweep", chosen(overrides, PLACES))
 
 
@@ -208,7 +207,7 @@ def status(
         OUT.print(Text(note), soft_wrap=True)
     uri = behind.state.uri
     store = "MLflow" if uri == default_uri(study.folder.parent) else f"MLflow at {uri}"
-    OUT.print(f"{escape(store)}: {escape(behind.words())}", soft_wrap=True)
+    print_line(OUT, f"{store}: {behind.words()}")
     for line in (observed_line(study.folder), lock_line(study)):
         if line:
             OUT.print(Text(line), soft_wrap=True)
@@ -256,7 +255,7 @@ def stop(arguments: Arguments = None) -> None:
     names, overrides = names_and_overrides(arguments or [])
     study = taken_study(overrides)[0] if names_study(overrides) else _running_study(overrides)
     for line in _request_stops(study, names, overrides):
-        OUT.print(escape(line), soft_wrap=True)
+        print_line(OUT, line)
     reading = looking(study.folder, overrides)
     next_verb("status", reading if names else [*reading, "--watch"])
 

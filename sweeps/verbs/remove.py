@@ -13,7 +13,7 @@ from filelock import FileLock, Timeout
 from rich.markup import escape
 
 from sweeps.config.files import BASE
-from sweeps.console import OUT, next_verb
+from sweeps.console import OUT, next_verb, print_line
 from sweeps.planning.studies.advice import command, studies_there
 from sweeps.planning.studies.known_studies import study_names
 from sweeps.planning.studies.renaming import refuse_half_renamed
@@ -101,16 +101,16 @@ def _preview(folders: Sequence[Path]) -> None:
         return
     OUT.print("Would move to the trash:")
     for folder in existing:
-        OUT.print(f"  {escape(os.path.relpath(folder))}", soft_wrap=True)
+        print_line(OUT, f"  {os.path.relpath(folder)}")
 
 
 def _print_moved(trash: Path, checkpoints: Sequence[str]) -> None:
     """Print the new folder, how to restore it, and which checkpoints lie elsewhere."""
-    OUT.print(f"Moved to {escape(os.path.relpath(trash))}/", soft_wrap=True)
+    print_line(OUT, f"Moved to {os.path.relpath(trash)}/")
     restore = command("restore", trash.name, *placed(trash.parent.with_name("study")))
     OUT.print(f"To restore: [bold]{escape(restore)}[/]", soft_wrap=True)
     for address in checkpoints:
-        OUT.print(f"Checkpoints at {escape(address)} stay.", soft_wrap=True)
+        print_line(OUT, f"Checkpoints at {address} stay.")
     OUT.print(
         "Runs of dropped trials leave MLflow with the next sync; those of removed studies stay.",
         style="dim",

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 
-from sweeps.console import OUT, next_verb
+from sweeps.console import OUT, next_verb, print_line
 from sweeps.planning.studies.advice import studies_there
 from sweeps.planning.studies.known_studies import known_study, study_names
 from sweeps.planning.studies.renaming import rename_row, rename_study, row_problems, study_problems
@@ -47,7 +46,7 @@ def rename(arguments: Names) -> None:
     row = names[1] if len(names) == 3 else None
     new_name = names[-1]
     renamed = _renamed(study, row, new_name, ["allelse", "rename", *arguments])
-    OUT.print(f"Renamed {escape(row or study.name)} to {escape(new_name)}", soft_wrap=True)
+    print_line(OUT, f"Renamed {row or study.name} to {new_name}")
     settings = replace(settings, sweep=replace(settings.sweep, name=renamed.name))
     is_sent = _send_names(renamed, settings)
     next_verb("table" if is_sent else "sync", [by_name(renamed.folder), *chosen(overrides, PLACES)])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from sweeps.console import OUT, next_verb
+from sweeps.console import OUT, next_verb, print_line
 from sweeps.planning.studies.study_overrides import looking
 from sweeps.problems import Problem, refusal, refuse
 from sweeps.verbs.choice import SELECTING_RECORDED, Choice
@@ -71,7 +71,7 @@ def write_report(
     content = Content(table, texts_of(study, settings), drawn=drawn)
     if figures is not None:
         count = write_figures(figures, content.figures)
-        OUT.print(f"Wrote {count} files of figures to {escape(str(figures))}", soft_wrap=True)
+        print_line(OUT, f"Wrote {count} files of figures to {figures}")
     write_atomic(path, page(content))
     OUT.print(f"Wrote [bold]{escape(str(path))}[/]; open it in a browser", soft_wrap=True)
 

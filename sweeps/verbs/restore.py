@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
-from sweeps.console import OUT, next_command, next_verb
+from sweeps.console import OUT, next_command, next_verb, print_line
 from sweeps.planning.studies.advice import some_of
 from sweeps.planning.studies.restoring import restore_study, restore_trials
 from sweeps.planning.studies.study_overrides import PLACES, by_name, chosen
@@ -127,5 +126,5 @@ def _restore(item: Trashed, trials: Sequence[str], typed: Sequence[str]) -> Path
     else:
         study = restore_trials(item, trials, typed)
         words = ", ".join(trials)
-    OUT.print(f"Restored {escape(words)}", soft_wrap=True)
+    print_line(OUT, f"Restored {words}")
     return study

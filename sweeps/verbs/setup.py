@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 
 from sweeps.config.tasks import ENTRY_POINTS, OURS
-from sweeps.console import OUT, next_verb, print_json
+from sweeps.console import OUT, next_verb, print_json, print_line
 from sweeps.planning.studies.advice import command
 from sweeps.problems import Problem, RefusedError, refusal, refuse
 from sweeps.verbs.command import Json, OverrideList, guarded
@@ -58,9 +57,9 @@ def init(name: TaskName, command_words: CommandWords = None) -> None:
         write_draft(name, command_words, Path.cwd())
         return
     for path in create(name, Path.cwd()):
-        OUT.print(f"Wrote {escape(str(path))}", soft_wrap=True)
+        print_line(OUT, f"Wrote {path}")
     OUT.print(f"{name}.py runs as it is. Replace its data, model and loop by yours.")
-    OUT.print(f"Rows without files: {command('plan', f'task={name}', VARIED)}", soft_wrap=True)
+    print_line(OUT, f"Rows without files: {command('plan', f'task={name}', VARIED)}")
     next_verb("plan", [f"task={name}"])
 
 
