@@ -132,6 +132,14 @@ class Settings:
     paths: Paths
 
     @property
+    def task(self) -> Task[Any]:
+        return self.source.task
+
+    @property
+    def schema(self) -> Schema:
+        return Schema.of(self.task)
+
+    @property
     def study_folder(self) -> Path:
         if self.sweep.name:
             return Path(self.paths.runs) / self.sweep.name
@@ -270,7 +278,7 @@ def absolute(settings: Settings, here: Path) -> Settings:
         data=_absolute_path(paths.data, here),
         checkpoints=paths.checkpoints and _absolute_path(paths.checkpoints, here),
     )
-    trial = settings.source.task.resolved(settings.trial, here)
+    trial = settings.task.resolved(settings.trial, here)
     return replace(settings, paths=absolute_paths, trial=trial)
 
 

@@ -56,7 +56,7 @@ def _seed_problems(sweep: Sweep) -> Iterator[Problem]:
 
 
 def _margin_problems(settings: Settings) -> Iterator[Problem]:
-    metrics = [metric.name for metric in settings.source.task.metrics if metric.tabled]
+    metrics = [metric.name for metric in settings.task.metrics if metric.tabled]
     for name, margin in settings.sweep.margin.items():
         if name not in metrics:
             fault = f'names "{name}", which is not a metric in the table'

@@ -62,12 +62,12 @@ class Process:
 def refuse_calibration(plan: Plan) -> None:
     """Raise RefusedError if calibration could not predict the sweep's times, or would disturb
     running trials."""
-    problems = list(_plan_problems(plan)) or list(_size_problems(plan.composition.shared.cluster))
+    problems = list(_plan_problems(plan)) or list(_size_problems(plan.shared.cluster))
     refuse(problems)
 
 
 def _plan_problems(plan: Plan) -> Iterator[Problem]:
-    cluster = plan.composition.shared.cluster
+    cluster = plan.shared.cluster
     if not plan.pending:
         fault = "has nothing to measure: all trials are finished"
         yield Problem("--calibrate", fault, "leave it out")
@@ -110,7 +110,7 @@ def calibrate(
     The plan's data must be prepared. Raises CalibrationError, KeyboardInterrupt.
     """
     chosen = trials_to_measure([planned for planned in plan.pending if planned.host is None])
-    slots = min(slots_of(plan.composition.shared.cluster, [this_machine()]), len(plan.pending))
+    slots = min(slots_of(plan.shared.cluster, [this_machine()]), len(plan.pending))
     measurements = list[Measurement]()
     with _interruptible(), TemporaryDirectory(prefix=PREFIX) as folder:
         for number, wave in enumerate(waves(chosen, slots)):
@@ -118,7 +118,7 @@ def calibrate(
             say(f"Calibrating {rows}")
             wave_folder = Path(folder, str(number))
             measurements += _measure(wave, plan, wave_folder, limits or Limits())
-    runs = Path(plan.composition.shared.paths.runs)
+    runs = Path(plan.shared.paths.runs)
     keep_calibrated(runs, merge_by_row(measurements))
     return measurements
 
@@ -281,7 +281,7 @@ def _wait_for_answers(processes: Sequence[Process]) -> list[dict[str, Any]]:
             return [_read_answer(process) for process in processes]
         if time.monotonic() > deadline:
             cause = f"it neither ended nor reported enough within {SILENT_S:g} s"
-            raise CalibrationError(processes[0].planned.trial.name, cause, "")
+            raise CalibrationError(processes[0].planned.name, cause, "")
         time.sleep(LOOK_S)
 
 
@@ -294,7 +294,7 @@ def _refuse_failure(process: Process) -> None:
     """Raise CalibrationError if the process answered with an error."""
     answer = _read_answer(process)
     if "error" in answer:
-        raise CalibrationError(process.planned.trial.name, answer["error"], answer["details"])
+        raise CalibrationError(process.planned.name, answer["error"], answer["details"])
 
 
 def _death(process: Process) -> CalibrationError:
@@ -304,7 +304,7 @@ def _death(process: Process) -> CalibrationError:
     if code < 0:
         cause = f"its process was ended by {signal.Signals(-code).name}"
     log = process.log.read_text("utf-8", "replace")
-    return CalibrationError(process.planned.trial.name, cause, log)
+    return CalibrationError(process.planned.name, cause, log)
 
 
 def _end(popen: "subprocess.Popen[bytes]") -> None:

@@ -54,7 +54,7 @@ def faster_precision(settings: Settings) -> FasterPrecision | None:
 
     None also if trials run on a cluster or on GPUs, or if nothing can be measured.
     """
-    task = settings.source.task
+    task = settings.task
     cluster = settings.cluster
     if task.precision_choice is None or cluster.address is not None or cluster.gpus_per_worker > 0:
         return None
@@ -75,7 +75,7 @@ def examine_precisions(folder: Path) -> Iterator[Examined]:
     library = library_of([], folder, trains=False)
     for scale in library.folders.options("scale"):
         base = compose_base([f"scale={scale}"], folder, library).base
-        task = base.source.task
+        task = base.task
         if task.precision_choice is None:
             continue
         subject = f"precision of {scale}"

@@ -18,16 +18,16 @@ def cautions(plan: Plan) -> Iterator[str]:
     trials_by_line: dict[str, list[str]] = {}
     for planned in plan.pending:
         for line in planned.task.cautions(planned.config, planned.prepared_folder):
-            trials_by_line.setdefault(line, []).append(planned.trial.name)
+            trials_by_line.setdefault(line, []).append(planned.name)
     for line, trials in trials_by_line.items():
         yield f"{_first_of(trials)}: {line}"
 
 
 def _foreign_checkpoints(plan: Plan) -> Iterator[str]:
     """A line if the place for checkpoints has some of trials that have not begun."""
-    place_of_checkpoints = plan.composition.shared.paths.checkpoints
-    to_train = [planned for planned in plan.pending if planned.trial.name not in plan.sources]
-    new = [planned.trial.name for planned in to_train if not planned.folder.attempts_path.exists()]
+    place_of_checkpoints = plan.shared.paths.checkpoints
+    to_train = [planned for planned in plan.pending if planned.name not in plan.sources]
+    new = [planned.name for planned in to_train if not planned.folder.attempts_path.exists()]
     if not place_of_checkpoints or not new:
         return
     address = f"{place_of_checkpoints}/{plan.folder.name}"

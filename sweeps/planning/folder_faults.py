@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from sweeps.config.schema import Schema
 from sweeps.planning.planned_trial import PlannedTrial
 from sweeps.problems import Problem, damaged
 from sweeps.trees import dotted
@@ -39,7 +38,7 @@ def _is_same_trial(stored: dict[str, Any], planned: PlannedTrial) -> bool:
 
 def _problem(stored: dict[str, Any], planned: PlannedTrial) -> Problem:
     """Why the folder's trial is not the planned one."""
-    name = planned.trial.name
+    name = planned.name
     version = _older_version(stored, planned)
     if version:
         task = planned.task
@@ -56,7 +55,7 @@ def _problem(stored: dict[str, Any], planned: PlannedTrial) -> Problem:
 def _differences(stored: dict[str, Any], planned: PlannedTrial) -> list[str]:
     """The differences between the folder's trial and the plan, such as "train.steps 600, now
     700"."""
-    schema = Schema.of(planned.task)
+    schema = planned.schema
     groups = {group: stored[group] for group in schema.groups if group in stored}
     stored_values = schema.neutral | dotted(groups)
     return [
@@ -68,7 +67,7 @@ def _differences(stored: dict[str, Any], planned: PlannedTrial) -> list[str]:
 
 def _older_version(stored: dict[str, Any], planned: PlannedTrial) -> int | None:
     """The version of the task with which the folder's trial was trained, if only that differs."""
-    schema = Schema.of(planned.task)
+    schema = planned.schema
     for version in range(planned.task.version - 1, 0, -1):
         key = schema.trial_key(planned.config, planned.trial.seed, planned.fingerprint, version)
         if key == stored["key"]:

@@ -23,7 +23,7 @@ def recorded(plan: Plan, command: list[str]) -> Study:
     study = known_study(plan.folder) or Study(plan.folder, (), {}, (), task=task_card(plan.task))
     _refuse_changed_settings(plan, study)
     recorded_names = {trial.name for trial in study.trials}
-    planned_trials = {planned.trial.name: planned.trial for planned in plan.trials}
+    planned_trials = {planned.name: planned.trial for planned in plan.trials}
     added = [name for name in planned_trials if name not in recorded_names]
     entry = log_entry(command, {"added": added, "saw_results": study.has_results})
     merged = {trial.name: trial for trial in study.trials} | planned_trials
@@ -37,7 +37,7 @@ def recorded(plan: Plan, command: list[str]) -> Study:
         trials=ordered,
         cells={**study.cells, **row_cells},
         asked=(*study.asked, entry),
-        margins=study.margins or plan.composition.shared.sweep.margin,
+        margins=study.margins or plan.shared.sweep.margin,
         paired=recorded_pairing(plan.composition, study),
         references=study.references | plan.references,
         identity=study.identity or uuid.uuid4().hex,

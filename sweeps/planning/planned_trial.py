@@ -36,8 +36,16 @@ class PlannedTrial:
     kept_steps: tuple[int, ...] = ()
 
     @property
+    def name(self) -> str:
+        return self.trial.name
+
+    @property
     def task(self) -> Task[Any]:
-        return self.settings.source.task
+        return self.settings.task
+
+    @property
+    def schema(self) -> Schema:
+        return self.settings.schema
 
     @property
     def config(self) -> Any:
@@ -57,7 +65,7 @@ class PlannedTrial:
     @property
     def scoring(self) -> dict[str, Any]:
         """The settings that only score, by name."""
-        return Schema.of(self.task).scoring(self.config)
+        return self.schema.scoring(self.config)
 
     @property
     def prepared_folder(self) -> Path:
@@ -134,7 +142,7 @@ def configurations(trials: Iterable[PlannedTrial]) -> list[Any]:
     """The trials' configurations, each once whatever its seed."""
     by_text = {}
     for planned in trials:
-        schema = Schema.of(planned.task)
+        schema = planned.schema
         by_text[repr(schema.seeded(planned.config, 1))] = planned.config
     return list(by_text.values())
 

@@ -35,7 +35,7 @@ class _Candidate:
 
     @property
     def name(self) -> str:
-        return self.planned.trial.name
+        return self.planned.name
 
     @property
     def rank(self) -> tuple[bool, bool, str]:
@@ -49,7 +49,7 @@ def with_sources(plan: Plan) -> Plan:
 
     With ``sweep.share=false`` it takes none.
     """
-    if not plan.composition.shared.sweep.share:
+    if not plan.shared.sweep.share:
         return plan
     candidates = list(_candidates(plan))
     best: dict[str, _Candidate] = {}
@@ -75,9 +75,9 @@ def on_this_data(plan: Plan) -> Plan:
     """The plan once its data is prepared: without the sources that were trained on another copy of
     it."""
     names = [
-        planned.trial.name
+        planned.name
         for planned in plan.to_take
-        if _has_other_data(planned, plan.sources[planned.trial.name])
+        if _has_other_data(planned, plan.sources[planned.name])
     ]
     return without_sources(plan, names)
 

@@ -51,7 +51,7 @@ def checked(
     except RefusedError as error:
         problems = [*error.problems, *_problems_without_plan(overrides, one_process)]
         raise RefusedError(dict.fromkeys(problems)) from None
-    shared = plan.composition.shared
+    shared = plan.shared
     problems = [
         *_shared_problems(shared, one_process),
         *disk_problems(plan),
@@ -84,7 +84,7 @@ def node_faults(shared: Settings) -> list[str]:
 def _worker_problems(plan: Plan, overrides: list[str]) -> list[Problem]:
     """A problem if `allelse train` is asked for several workers. It suggests the sweep to run
     instead."""
-    workers = plan.composition.shared.cluster.workers
+    workers = plan.shared.cluster.workers
     if workers == 1:
         return []
     trial = plan.trials[0].trial
@@ -223,12 +223,12 @@ def _shares(total: float, amount: float) -> int:
 def memory_problems(plan: Plan, nodes: list[Node]) -> Iterator[Problem]:
     """A problem if no machine can hold the largest model, as far as the number of parameters is
     known."""
-    limit, memory = _worker_memory(plan.composition.shared.cluster, nodes)
+    limit, memory = _worker_memory(plan.shared.cluster, nodes)
     largest = max(plan.pending, key=lambda planned: planned.costs.params or 0)
     params = largest.costs.params or 0
     needed = BYTES_IN_TRAINING * params
     if needed > limit:
-        name = largest.trial.name
+        name = largest.name
         fault = f"of {name} gives {params:,} parameters, which need {decimal(needed)}"
         allowed = f"must fit into {memory}, {decimal(int(limit))}"
         yield Problem(_largest_key(largest), fault, allowed)
@@ -252,7 +252,7 @@ def precision_problems(plan: Plan) -> Iterator[Problem]:
 
     Those of other nodes show on the worker: Ray hides every GPU from a task that takes none.
     """
-    cluster, task = plan.composition.shared.cluster, plan.task
+    cluster, task = plan.shared.cluster, plan.task
     if cluster.address is not None or cluster.gpus_per_worker == 0:
         return
     if all(task.precision(config) != "bf16" for config in configurations(plan.pending)):
@@ -268,7 +268,7 @@ def precision_problems(plan: Plan) -> Iterator[Problem]:
 def _largest_key(planned: PlannedTrial) -> str:
     """The key most likely mistyped: that of the largest integer under model or data, or else in any
     group."""
-    values = Schema.of(planned.task).values(planned.config)
+    values = planned.schema.values(planned.config)
     integers = {key: value for key, value in values.items() if type(value) is int}
     size_keys = [key for key in integers if key.startswith(("model.", "data."))]
     return max(size_keys or integers, key=lambda key: integers[key], default="model")

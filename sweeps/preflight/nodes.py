@@ -205,7 +205,7 @@ def node_notices(nodes: list[Node], shared: Settings) -> Iterator[str]:
     if not names:
         return
     effect = "the data is prepared there again"
-    if shared.source.task.prepare is None:
+    if shared.task.prepare is None:
         effect = "the data must be there, too"
     fault = f"{shared.paths.data} is not shared by {some_of(names, SHOWN_NODES)}"
     yield f"{key}: {fault}: {effect}. Share that folder, or name another."

@@ -46,7 +46,7 @@ def place_problems(paths: Paths) -> list[Problem]:
 def disk_problems(plan: Plan) -> Iterator[Problem]:
     """A problem if the checkpoints of new trials do not fit on the disk. Trials that began saved
     most already."""
-    checkpoints = plan.composition.shared.paths.checkpoints
+    checkpoints = plan.shared.paths.checkpoints
     folder = plan.folder if checkpoints is None else local(checkpoints)
     new_trials = [planned for planned in plan.pending if planned.state == "missing"]
     if folder is None or not new_trials:
@@ -64,7 +64,7 @@ def disk_problems(plan: Plan) -> Iterator[Problem]:
 def name_problems(plan: Plan) -> Iterator[Problem]:
     """The trials whose folder names would be too long."""
     for planned in plan.pending:
-        length = len(planned.trial.name.encode())
+        length = len(planned.name.encode())
         if length > LONGEST_FILE_NAME:
             fault = f"gives a trial folder a name of {length} bytes"
             allowed = f"must have at most {LONGEST_FILE_NAME}; rename the row's file"

@@ -92,11 +92,11 @@ def _saved_steps_at_url(trained: PlannedTrial, lineage: Lineage) -> set[int]:
 def _finished_problem(planned: PlannedTrial, last: int, saved: set[int]) -> Problem | None:
     """Why weights whose training ended at step ``last`` cannot be scored by this trial; None if
     they can."""
-    name = planned.trial.name
+    name = planned.name
     shortened_config = config_until(planned.task, planned.config, last)
     of_host = ""
     if planned.host is not None:
-        host_name = planned.host.trial.name
+        host_name = planned.host.name
         of_host = f" of {host_name}"
         if last not in saved:
             return without_last_state(name, host_name, last, saved)
@@ -122,10 +122,10 @@ def _passed_steps_problem(planned: PlannedTrial, saved: set[int]) -> Problem | N
     missing = needed - saved
     if not missing:
         return None
-    steps = f"the steps {_listing(missing)} of {planned.host.trial.name}"
+    steps = f"the steps {_listing(missing)} of {planned.host.name}"
     fault = f"would be scored over {steps}, which was trained past them without a checkpoint"
     allowed = f"must be steps with a checkpoint ({_listing(saved)}), or after step {newest}"
-    return Problem(planned.trial.name, fault, allowed)
+    return Problem(planned.name, fault, allowed)
 
 
 def _listing(steps: set[int]) -> str:

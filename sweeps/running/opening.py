@@ -55,7 +55,7 @@ def open_study(
     Raises RefusedError, Interrupted.
     """
     stopping = Stopping()
-    source = plan.composition.shared.source
+    source = plan.shared.source
     with ExitStack() as stack:
         own_files()  # of now, when this process imports them
         origin = origin_of(source, plan.code)
@@ -68,9 +68,9 @@ def open_study(
         plan = _with_data(plan, console)
         if plan.pending and connect:
             connect(stopping)
-        names = [planned.trial.name for planned in plan.pending]
+        names = [planned.name for planned in plan.pending]
         for planned in plan.trials:
-            if planned.trial.name in {*names, *plan.sources}:
+            if planned.name in {*names, *plan.sources}:
                 stack.enter_context(trial_lock(planned.folder))
         stack.enter_context(announced(plan.folder, names, command, stopping))
         repair(plan, console)
@@ -116,7 +116,7 @@ def print_cautions(
 def _refuse_unlocked(plan: Plan, locked: list[str]) -> None:
     """Refuse to train a trial that was finished when the plan was made: another process may write
     there by now."""
-    unlocked = [planned.trial.name for planned in plan.pending if planned.trial.name not in locked]
+    unlocked = [planned.name for planned in plan.pending if planned.name not in locked]
     if unlocked:
         fault = "was finished, but its result was removed or scored with other settings since"
         raise RefusedError(Problem(name, fault, "run the command again") for name in unlocked)
@@ -148,7 +148,7 @@ def prepare_data(plan: Plan, console: Console) -> None:
     problems: list[Problem] = []
     if plan.task.prepare is None or not plan.pending:
         return
-    source = plan.composition.shared.source
+    source = plan.shared.source
     with running_code(plan.code, plan.folder, lasting=False) as folder:
         task = source.task if folder is None else load_task(source.name, folder)
         for fingerprint in dict.fromkeys(planned.fingerprint for planned in plan.pending):
@@ -227,8 +227,8 @@ def _without_unreadable(plan: Plan, console: Console) -> Plan:
     left_out: dict[str, list[UnreadableError]] = {}
     for planned in plan.pending:
         if errors := _unreadable(planned):
-            left_out[planned.trial.name] = errors
-    readable = [planned for planned in plan.trials if planned.trial.name not in left_out]
+            left_out[planned.name] = errors
+    readable = [planned for planned in plan.trials if planned.name not in left_out]
     with_host = [planned for planned in readable if planned.trial.weights not in left_out]
     reduced = replace(plan, trials=tuple(with_host))
     if left_out and (plan.before is None or not reduced.pending):
@@ -254,7 +254,7 @@ def repair(plan: Plan, console: Console) -> None:
             trial_lock(planned.folder) if planned.finished else nullcontext(),
         ):
             for line in _repair_lines(planned):
-                print_line(console, f"{planned.trial.name}: {line}")
+                print_line(console, f"{planned.name}: {line}")
 
 
 def _unreadable(planned: PlannedTrial) -> list[UnreadableError]:

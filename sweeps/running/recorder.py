@@ -140,9 +140,9 @@ class Recorder:
             return None
         result = host.folder.finished_result(host.trial.key)
         if result is None:
-            raise WithoutWeightsError(WITHOUT_WEIGHTS.format(host=host.trial.name))
+            raise WithoutWeightsError(WITHOUT_WEIGHTS.format(host=host.name))
         return HostWeights(
-            trial=host.trial.name,
+            trial=host.name,
             checkpoints=host.checkpoints,
             key=host.trial.key,
             step=result["step"],
@@ -218,7 +218,7 @@ class Recorder:
         if attempt < self.attempt:
             return False
         if attempt > self.attempt or not self.began:
-            name = self.planned.trial.name
+            name = self.planned.name
             raise RuntimeError(
                 f"{name}: attempt {attempt} reports, but attempt {self.attempt} was expected"
             )

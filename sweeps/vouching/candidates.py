@@ -38,7 +38,7 @@ class Candidate:
 
     @property
     def name(self) -> str:
-        return self.planned.trial.name
+        return self.planned.name
 
     @property
     def code(self) -> str:
@@ -65,7 +65,7 @@ def chosen_candidate(plan: Plan, study: Study, code: Code | None, name: str | No
         try:
             candidates.append(_examine(planned, study, code))
         except UnfitError as error:
-            reasons.setdefault(str(error), planned.trial.name)
+            reasons.setdefault(str(error), planned.name)
     if not candidates:
         raise RefusedError([_no_candidate(study, reasons)])
     return min(candidates, key=_seconds)
@@ -75,7 +75,7 @@ def _finished_trials(plan: Plan, study: Study, name: str | None) -> list[Planned
     """The finished trials that were trained, or only the one called ``name``. Raises RefusedError
     if there is none."""
     trained = [planned for planned in plan.trials if planned.host is None]
-    finished = {planned.trial.name: planned for planned in trained if _is_finished(planned)}
+    finished = {planned.name: planned for planned in trained if _is_finished(planned)}
     if name is not None and name not in finished:
         names = ", ".join(finished) or "there is none"
         allowed = f"must be a finished trial of {study.name}: {names}"

@@ -170,7 +170,7 @@ def _repaired(request: Request, tree: Tree, base: Tree, wrong_keys: set[str]) ->
 
 def _conflicts(settings: Settings, trains: bool) -> list[Problem]:
     """The problems between values. ``trains``: those of training count, too."""
-    problems = settings.source.task.problems(settings.trial) if trains else []
+    problems = settings.task.problems(settings.trial) if trains else []
     return [*problems, *study_problems(settings)]
 
 

@@ -51,7 +51,7 @@ class Composition:
 
     @property
     def schema(self) -> Schema:
-        return Schema.of(self.base.source.task)
+        return self.base.schema
 
     @property
     def shared(self) -> Settings:
@@ -80,7 +80,7 @@ class Composition:
         if not keys:
             return []
         scale = self.base.scale.name
-        steps = self.base.source.task.steps(self.base.trial)
+        steps = self.base.task.steps(self.base.trial)
         ignored = ", ".join(keys)
         return [f"At scale {scale} every row trains for {steps} steps; ignored: {ignored}."]
 
