@@ -17,7 +17,7 @@ def cautions(plan: Plan) -> Iterator[str]:
         yield lock_line
     trials_by_line: dict[str, list[str]] = {}
     for planned in plan.pending:
-        for line in planned.task.cautions(planned.config, planned.prepared_folder):
+        for line in planned.task.cautions(planned.config, planned.data.folder):
             trials_by_line.setdefault(line, []).append(planned.name)
     for line, trials in trials_by_line.items():
         yield f"{_first_of(trials)}: {line}"

@@ -10,7 +10,7 @@ from sweeps.config.schema import Schema, task_card
 from sweeps.config.settings import Settings
 from sweeps.planning.studies.known_studies import known_study
 from sweeps.task import Costs, Task
-from sweeps.worker.prepared import data_place, identity
+from sweeps.worker.prepared import TaskData
 from tracking.files import unless_damaged
 from tracking.study import StudyTrial, trial_folder
 from tracking.trial import TrialFolder, TrialState
@@ -68,12 +68,8 @@ class PlannedTrial:
         return self.schema.scoring(self.config)
 
     @property
-    def prepared_folder(self) -> Path:
-        return data_place(self.task, Path(self.settings.paths.data), self.fingerprint, self.code)
-
-    def prepared_as(self) -> str:
-        """The identity of the prepared data."""
-        return identity(self.task, Path(self.settings.paths.data), self.fingerprint, self.code)
+    def data(self) -> TaskData:
+        return TaskData(self.task, Path(self.settings.paths.data), self.fingerprint, self.code)
 
     @cached_property
     def folder(self) -> TrialFolder:

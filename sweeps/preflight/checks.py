@@ -135,7 +135,7 @@ def _data_problems(plan: Plan) -> Iterator[Problem]:
     task = plan.task
     unprepared = plan.pending
     if task.prepare is not None:
-        unprepared = [planned for planned in unprepared if not planned.prepared_folder.is_dir()]
+        unprepared = [planned for planned in unprepared if not planned.data.folder.is_dir()]
     for config in configurations(unprepared):
         yield from task.data_problems(config, None)
 

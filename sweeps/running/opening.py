@@ -30,7 +30,6 @@ from sweeps.running.stopping import Stopping, announced
 from sweeps.running.syncer import syncing
 from sweeps.running.trial_copy import take_trials, with_whole_sources
 from sweeps.task import Problem, RefusedError, Task, Told
-from sweeps.worker.prepared import check_data, earlier_copy, prepare_once
 from sweeps.worker.user_code.folder import new_files_shown, remove_outdated_links
 from sweeps.worker.user_code.imports import running_code
 from tracking.files import UnreadableError, unless_damaged
@@ -131,8 +130,8 @@ def _refuse_other_copies(plan: Plan, prepared: set[str]) -> None:
     problems: list[Problem] = []
     for planned in plan.trials:
         if planned.fingerprint in prepared:
-            copy = planned.prepared_as(), planned.prepared_folder, planned.code
-            check = partial(check_data, planned.folder, *copy)
+            data = planned.data
+            check = partial(data.problems_for, planned.folder, data.identity())
             # still damaged: another process runs that trial and repairs it
             problems += unless_damaged(check, [])
     refuse(problems)
@@ -160,25 +159,22 @@ def prepare_data(plan: Plan, console: Console) -> None:
     refuse(problems)
 
 
+NEW_CODE = "The task's code has changed: its data is prepared again."
+
+
 def _prepare(task: Task[Any], trials: list[PlannedTrial], console: Console) -> list[Problem]:
     """Prepare or open the data that these trials share, and return its problems. ``task`` is from
     the study's code."""
-    planned = trials[0]
-    data_folder = planned.prepared_folder
+    data = replace(trials[0].data, task=task)
     configs = [Schema.of(task).config(asdict(config)) for config in configurations(trials)]
-    is_new = not data_folder.is_dir()
-    if is_new and (
-        earlier := earlier_copy(task, data_folder.parents[1], planned.fingerprint, planned.code)
-    ):
-        text = (
-            "The task's code has changed: its data is prepared again. "
-            f"{earlier} stays for the trials that used it."
-        )
-        print_line(console, text)
+    is_new = not data.folder.is_dir()
+    earlier = data.earlier_copy() if is_new else None
+    if earlier:
+        print_line(console, f"{NEW_CODE} {earlier} stays for the trials that used it.")
     with _preparation_shown(task.title(configs[0]) or task.name, is_new, console) as on_progress:
-        prepare_once(task, configs, data_folder, planned.fingerprint, on_progress, planned.code)
+        data.prepare_once(configs, on_progress)
         return [
-            problem for config in configs for problem in task.data_problems(config, data_folder)
+            problem for config in configs for problem in task.data_problems(config, data.folder)
         ]
 
 

@@ -89,7 +89,7 @@ class Recorder:
         self.codes = codes  # the hashes of all code that the study has been trained with
         self.planned = planned
         self.folder = planned.folder
-        self.prepared_as = planned.prepared_as()
+        self.prepared_as = planned.data.identity()
         self.began = False  # whether ``attempt`` is on disk
         self.restored = False  # whether the journal ends at the step that the attempt started from
         self.run = uuid.uuid4().hex

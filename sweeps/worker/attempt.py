@@ -52,7 +52,7 @@ from sweeps.worker.last_step import (
 )
 from sweeps.worker.pace import CpuTime
 from sweeps.worker.peers import StopVote, barrier, process_group, use_interface_to
-from sweeps.worker.prepared import prepared_folder
+from sweeps.worker.prepared import TaskData
 from sweeps.worker.system_metrics import SystemMetrics, device
 from sweeps.worker.user_code.imports import environment
 from tracking.provenance import of_process, versions
@@ -104,12 +104,11 @@ class Driver:
         if world > 1:
             use_interface_to(address)
         self.cpu = CpuTime()
-        data_folder = Path(self.assignment.data_folder)
-        identity = self.assignment.prepared_as
-        fingerprint = self.assignment.data_fingerprint
-        code = self.assignment.code
-        data = prepared_folder(self.task, [self.config], data_folder, fingerprint, identity, code)
-        attempt = Attempt(self, (rank, world, address), stop, data)
+        assignment = self.assignment
+        place = Path(assignment.data_folder)
+        data = TaskData(self.task, place, assignment.data_fingerprint, assignment.code)
+        data_folder = data.open([self.config], assignment.prepared_as)
+        attempt = Attempt(self, (rank, world, address), stop, data_folder)
         try:
             with without_arguments():
                 self.task.work(attempt)

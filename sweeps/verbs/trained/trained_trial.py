@@ -16,7 +16,7 @@ from sweeps.planning.studies.known_studies import known_study
 from sweeps.planning.studies.trial_lock import trial_lock
 from sweeps.planning.user_code.files import user_code
 from sweeps.planning.user_code.versions import scoring_code
-from sweeps.problems import Problem, RefusedError, refusal
+from sweeps.problems import RefusedError, refusal
 from sweeps.task import NO_TEXTS, Keep, MissingStepError, Numbers, Saved, Texts
 from sweeps.verbs.names import unfinished
 from sweeps.verbs.trained.stored_weights import StoredWeights, study_lineage
@@ -24,7 +24,7 @@ from sweeps.worker.calls import Call, evaluation
 from sweeps.worker.checkpoint_files import OwnFormat
 from sweeps.worker.checkpoints import Checkpoints
 from sweeps.worker.events import Evaluated
-from sweeps.worker.prepared import data_place, prepared_folder
+from sweeps.worker.prepared import TaskData
 from tracking.code import Code, write_code
 from tracking.files import unless_lost
 from tracking.provenance import of_process
@@ -43,7 +43,7 @@ class TrainedTrial:
     """``trained_config`` is its configuration as trained; ``config`` may differ in scoring.
 
     ``step`` is that of its last checkpoint, or of the named one. ``ended`` is the last step, or 0
-    if training is not over. ``data_folder`` is its ``paths.data``. ``scorer`` is the user's code
+    if training is not over. ``task_data`` is what it was trained on. ``scorer`` is the user's code
     that scores; None for today's.
     """
 
@@ -52,12 +52,11 @@ class TrainedTrial:
     trained_config: Any
     config: Any
     key: str
-    fingerprint: str
     step: int
     ended: int
     attempt: int
     weights: StoredWeights
-    data_folder: Path
+    task_data: TaskData
     tracking_uri: str | None
     scorer: Code | None = None
 
@@ -72,25 +71,16 @@ class TrainedTrial:
 
     @property
     def data(self) -> Path:
-        task = self.source.task
-        provenance = self.files.provenance()
-        code = provenance.get("code") or ""
-        prepared = data_place(task, self.data_folder, self.fingerprint, code)
-        if not prepared.is_dir():
-            if task.fingerprint(self.trained_config) != self.fingerprint:
-                raise RefusedError([self._changed_data(prepared)])
+        data = self.task_data
+        identity = self.files.provenance().get("data_identity") or ""
+        if not data.folder.is_dir():
+            if self.source.task.fingerprint(self.trained_config) != data.fingerprint:
+                fault = f"{self.name} was trained on different data than its settings name now"
+                folder = data.folder.relative_to(data.place)
+                raise refusal("paths.data", fault, f"must hold {folder}, its prepared data")
             current = user_code(self.source)
-            code = "" if current is None else current.digest
-        identity = provenance.get("data_identity") or ""
-        return prepared_folder(
-            task, [self.trained_config], self.data_folder, self.fingerprint, identity, code
-        )
-
-    def _changed_data(self, prepared: Path) -> Problem:
-        """The refusal of data that has changed since the trial was trained."""
-        fault = f"{self.name} was trained on different data than its settings name now"
-        folder = prepared.relative_to(self.data_folder)
-        return Problem("paths.data", fault, f"must hold {folder}, its prepared data")
+            data = replace(data, code="" if current is None else current.digest)
+        return data.open([self.trained_config], identity)
 
     @property
     def scored(self) -> Mapping[str, Numbers]:
@@ -134,7 +124,7 @@ class TrainedTrial:
             **self.files.provenance(),
             **costs,
             "key": self.key,
-            "data_fingerprint": self.fingerprint,
+            "data_fingerprint": self.task_data.fingerprint,
         }
 
     def result(self) -> dict[str, Any]:
