@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
 from types import FrameType
-from typing import IO, Any
+from typing import Any
 
 from sweeps.config.files import BASE
 from sweeps.config.settings import Cluster
@@ -98,11 +98,7 @@ def _size_problems(cluster: Cluster) -> Iterator[Problem]:
     yield Problem("--calibrate", fault, allowed)
 
 
-def calibrate(
-    plan: Plan,
-    say: Callable[[str], None],
-    limits: Limits | None = None,
-) -> list[Measurement]:
+def calibrate(plan: Plan, say: Callable[[str], None]) -> list[Measurement]:
     """Measure the cheapest, a middle and the dearest pending trial, and save the results for later
     plans.
 
@@ -116,8 +112,7 @@ def calibrate(
         for number, wave in enumerate(waves(chosen, slots)):
             rows = ", ".join(dict.fromkeys(planned.trial.row for planned in wave))
             say(f"Calibrating {rows}")
-            wave_folder = Path(folder, str(number))
-            measurements += _measure(wave, plan, wave_folder, limits or Limits())
+            measurements += _measure(wave, plan, Path(folder, str(number)))
     runs = Path(plan.shared.paths.runs)
     keep_calibrated(runs, merge_by_row(measurements))
     return measurements
@@ -199,17 +194,12 @@ def _mean_if_measured(seconds: Iterable[float | None]) -> float | None:
     return fmean(measured) if measured else None
 
 
-def _measure(
-    wave: Sequence[PlannedTrial],
-    plan: Plan,
-    folder: Path,
-    limits: Limits,
-) -> list[Measurement]:
+def _measure(wave: Sequence[PlannedTrial], plan: Plan, folder: Path) -> list[Measurement]:
     """Measure the trials of a wave at the same time, one process each. Raises CalibrationError."""
     processes = list[Process]()
     try:
         for slot, planned in enumerate(wave):
-            processes.append(_start(planned, plan, folder / str(slot), limits, slot))
+            processes.append(_start(planned, plan, folder / str(slot), slot))
         answers = _wait_for_answers(processes)
     finally:
         for process in processes:
@@ -218,7 +208,7 @@ def _measure(
     return [_measurement(planned, plan, answer) for planned, answer in answered]
 
 
-def _start(planned: PlannedTrial, plan: Plan, folder: Path, limits: Limits, slot: int) -> Process:
+def _start(planned: PlannedTrial, plan: Plan, folder: Path, slot: int) -> Process:
     """Start the trial in its own process group. The trial writes all its files in ``folder``."""
     folder.mkdir(parents=True)
     assignment = replace(
@@ -230,7 +220,7 @@ def _start(planned: PlannedTrial, plan: Plan, folder: Path, limits: Limits, slot
     answer = folder / "answer.json"
     log = folder / "log.txt"
     request = folder / "request.json"
-    request.write_text(to_request(assignment, plan.code, limits, answer), "utf-8")
+    request.write_text(to_request(assignment, plan.code, Limits(), answer), "utf-8")
     with log.open("wb") as output:
         popen = subprocess.Popen(
             [sys.executable, *MODULE, str(request)],
@@ -248,7 +238,7 @@ def _environment(planned: PlannedTrial, slot: int) -> dict[str, str]:
     """This process's variables, with the threads and GPUs that Ray would assign to a worker."""
     cluster = planned.settings.cluster
     visible = os.environ.get(VISIBLE)
-    gpus = visible.split(",") if visible else _gpu_numbers()
+    gpus = visible.split(",") if visible else list(map(str, range(int(this_machine()["GPU"]))))
     first = int(slot * cluster.gpus_per_worker)
     count = max(1, round(cluster.gpus_per_worker)) if cluster.gpus_per_worker else 0
     return {
@@ -256,10 +246,6 @@ def _environment(planned: PlannedTrial, slot: int) -> dict[str, str]:
         THREADS: os.environ.get(THREADS, str(cluster.cpus_per_worker)),
         VISIBLE: ",".join(gpus[first : first + count]),
     }
-
-
-def _gpu_numbers() -> list[str]:
-    return [str(number) for number in range(int(this_machine()["GPU"]))]
 
 
 def _wait_for_answers(processes: Sequence[Process]) -> list[dict[str, Any]]:
@@ -312,9 +298,8 @@ def _end(popen: "subprocess.Popen[bytes]") -> None:
     with suppress(ProcessLookupError):
         os.killpg(popen.pid, signal.SIGKILL)
     popen.wait()
-    stdin: IO[bytes] | None = popen.stdin
-    if stdin is not None:
-        stdin.close()
+    assert popen.stdin
+    popen.stdin.close()
 
 
 def _measurement(planned: PlannedTrial, plan: Plan, answer: Mapping[str, Any]) -> Measurement:

@@ -72,13 +72,13 @@ def checked(
     return plan, notices
 
 
-def node_faults(shared: Settings) -> list[str]:
-    """Why trials cannot run on some nodes of a cluster now, one line each. Nodes may have joined
+def node_fault(shared: Settings) -> str | None:
+    """Why trials cannot run on some nodes of a cluster now, in one line. Nodes may have joined
     since the plan."""
     if not shared.cluster.address:
-        return []
+        return None
     problems, _ = _machines(shared)
-    return [f"{problem.found}; {problem.allowed}" for problem in problems]
+    return f"{problems[0].found}; {problems[0].allowed}" if problems else None
 
 
 def _worker_problems(plan: Plan, overrides: list[str]) -> list[Problem]:

@@ -11,7 +11,7 @@ from ray import tune
 from ray.tune.search import Searcher
 
 from sweeps.config.settings import Cluster, Settings
-from sweeps.preflight.checks import node_faults
+from sweeps.preflight.checks import node_fault
 from sweeps.preflight.node_facts import Packages
 from sweeps.processes.ray_private import silent_progress
 from sweeps.processes.storage import FIXES
@@ -59,7 +59,7 @@ def run_on_tune(
         "packages": packages,
         "code": code,
     }
-    fault = partial(_no_node, settings)
+    fault = partial(node_fault, settings)
     process = tune.with_resources(
         tune.with_parameters(TrialProcess, **parameters), bundles(cluster)
     )
@@ -89,10 +89,6 @@ def run_on_tune(
         # results.
         if not queue.over:
             raise
-
-
-def _no_node(settings: Settings) -> str | None:
-    return next(iter(node_faults(settings)), None)
 
 
 def bundles(cluster: Cluster) -> tune.PlacementGroupFactory:
