@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from sweeps.planning.plan import Plan
 from sweeps.planning.plan_lock import planned_lock_line
+from sweeps.planning.studies.advice import some_of
 from sweeps.worker.checkpoint_files import folders_at
 from tracking.study_lock import FOLLOWS
 from tracking.uri import without_password
@@ -20,7 +21,7 @@ def cautions(plan: Plan) -> Iterator[str]:
         for line in planned.task.cautions(planned.config, planned.data.folder):
             trials_by_line.setdefault(line, []).append(planned.name)
     for line, trials in trials_by_line.items():
-        yield f"{_first_of(trials)}: {line}"
+        yield f"{some_of(trials, 1)}: {line}"
 
 
 def _foreign_checkpoints(plan: Plan) -> Iterator[str]:
@@ -34,12 +35,7 @@ def _foreign_checkpoints(plan: Plan) -> Iterator[str]:
     folders = folders_at(address)
     trials = [name for name in new if name in folders]
     if trials:
-        content = f"checkpoints of {_first_of(trials)}"
+        content = f"checkpoints of {some_of(trials, 1)}"
         owners = f"another study named {plan.folder.name}, or removed trials of this one"
         location = without_password(address)
         yield f"{location} already has {content} from {owners}; this study won't use them"
-
-
-def _first_of(names: list[str]) -> str:
-    """Such as "base-s1 and 2 more"."""
-    return f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else names[0]
