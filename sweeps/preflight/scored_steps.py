@@ -4,15 +4,14 @@ will be."""
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
-from threading import Thread
+from functools import partial
 
 from sweeps.planning.plan import Plan
 from sweeps.planning.planned_trial import PlannedTrial
 from sweeps.problems import Problem, refuse
-from sweeps.processes.times import PLACE_ANSWER_S
+from sweeps.processes.storage import answer_in_time
 from sweeps.worker.checkpoints import saved_steps
 from sweeps.worker.last_step import config_until, ended_early, without_last_state
-from tracking.attempts import Lineage
 from tracking.files import DamagedFileError
 
 
@@ -68,25 +67,13 @@ def _saved_steps(trained: PlannedTrial) -> set[int] | None:
         return None
     if lineage is None:
         return set() if trained.has_weights else None
+    read_steps = partial(saved_steps, trained.checkpoints, trained.trial.key, lineage)
     if "://" not in trained.checkpoints:
-        return saved_steps(trained.checkpoints, trained.trial.key, lineage)
-    return _saved_steps_at_url(trained, lineage)
-
-
-def _saved_steps_at_url(trained: PlannedTrial, lineage: Lineage) -> set[int]:
-    """The steps with a checkpoint at a URL. Raises TimeoutError if it does not answer in time."""
-    answers = list[set[int]]()
-
-    def read_steps() -> None:
-        with suppress(OSError, DamagedFileError):
-            answers.append(saved_steps(trained.checkpoints, trained.trial.key, lineage))
-
-    thread = Thread(target=read_steps, daemon=True)
-    thread.start()
-    thread.join(PLACE_ANSWER_S)
-    if not answers:
-        raise TimeoutError
-    return answers[0]
+        return read_steps()
+    try:
+        return answer_in_time(read_steps)
+    except Exception:  # each filesystem has its own errors
+        raise TimeoutError from None
 
 
 def _finished_problem(planned: PlannedTrial, last: int, saved: set[int]) -> Problem | None:
