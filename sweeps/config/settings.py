@@ -62,6 +62,12 @@ class Cluster:
     dashboard: bool = False
     sustained_tflops: Annotated[float | None, Range(0, above=True)] = None
 
+    @property
+    def needs(self) -> dict[str, float]:
+        """What one worker takes, by the names of Ray's resources."""
+        amounts = {"CPU": float(self.cpus_per_worker), "GPU": self.gpus_per_worker}
+        return {resource: amount for resource, amount in amounts.items() if amount}
+
 
 @dataclass(frozen=True)
 class Sweep:

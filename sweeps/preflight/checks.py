@@ -2,7 +2,7 @@
 
 import importlib.util
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from sweeps.planning.studies.advice import command, some_of
 from sweeps.planning.studies.study_overrides import chosen, naming
 from sweeps.planning.study_rows.compose import compose_base
 from sweeps.planning.study_rows.composed_rows import Composition
-from sweeps.preflight.machine import cards_without_bf16
+from sweeps.preflight.machine import cards_without_bf16, fitting_workers, shares
 from sweeps.preflight.nodes import Node, node_notices, node_problems, nodes_of, question_to
 from sweeps.preflight.places import (
     disk_problems,
@@ -177,7 +177,6 @@ def own_ray_problems(cluster: Cluster) -> Iterator[Problem]:
 BYTES_IN_TRAINING = 16
 """Bytes per parameter in training: weight, gradient, and Adam's two moments, 4 each. Activations
 need more."""
-ROUNDING = 1e-6
 SHOWN_CARDS = 3
 """So many kinds of cards are named; the others are counted."""
 LARGEST_GPU = 288 * 10**9  # bytes; of GPUs on other nodes, Ray tells only the number
@@ -186,38 +185,26 @@ LARGEST_GPU = 288 * 10**9  # bytes; of GPUs on other nodes, Ray tells only the n
 def group_problems(cluster: Cluster, nodes: list[Node]) -> Iterator[Problem]:
     """A problem if no worker group fits on the nodes: it would wait forever. Each worker must fit
     on one node."""
-    amounts = {"CPU": float(cluster.cpus_per_worker), "GPU": cluster.gpus_per_worker}
-    needs = {resource: amount for resource, amount in amounts.items() if amount}
-    workers = sum(_fitting_workers(node, needs) for node in nodes)
+    needs = cluster.needs
+    workers = sum(fitting_workers(cluster, node.total) for node in nodes)
     if workers >= cluster.workers:
         return
-    lacking = [resource for resource in needs if not _fits_anywhere(resource, needs, nodes)]
+    lacking = [
+        resource
+        for resource, amount in needs.items()
+        if not any(shares(node.total.get(resource, 0), amount) for node in nodes)
+    ]
     totals = [_total_text(resource, cluster, nodes) for resource in lacking or needs]
     available = ", and ".join(totals)
     if workers and cluster.workers > 1:
-        shares = " and ".join(f"{amount:g} {resource}" for resource, amount in needs.items())
-        fault = f"is {cluster.workers}, and each needs {shares}"
+        need = " and ".join(f"{amount:g} {resource}" for resource, amount in needs.items())
+        fault = f"is {cluster.workers}, and each needs {need}"
         yield Problem("cluster.workers", fault, f"must be at most {workers}; {available}")
     else:
         resource = lacking[0] if lacking else list(needs)[-1]
         key = f"cluster.{resource.lower()}s_per_worker"
         allowed = f"each worker must fit on one machine; {available}"
         yield Problem(key, f"is {needs[resource]:g}", allowed)
-
-
-def _fitting_workers(node: Node, needs: Mapping[str, float]) -> int:
-    """How many workers fit on the node."""
-    return min(_shares(node.total.get(resource, 0), amount) for resource, amount in needs.items())
-
-
-def _fits_anywhere(resource: str, needs: Mapping[str, float], nodes: list[Node]) -> bool:
-    """Whether any node has enough of this resource for a worker."""
-    return any(_shares(node.total.get(resource, 0), needs[resource]) for node in nodes)
-
-
-def _shares(total: float, amount: float) -> int:
-    """How many shares of ``amount`` fit: five of 0.2 in 1, although 1 // 0.2 is 4."""
-    return int(total / amount + ROUNDING)
 
 
 def memory_problems(plan: Plan, nodes: list[Node]) -> Iterator[Problem]:
@@ -241,9 +228,8 @@ def _worker_memory(cluster: Cluster, nodes: list[Node]) -> tuple[float, str]:
         gpu_bytes = max(node.gpu_memory for node in nodes) or LARGEST_GPU
         return float(gpu_bytes), "the largest GPU"
     largest = max(node.memory for node in nodes)
-    return largest / (
-        cluster.workers if len(nodes) == 1 else 1
-    ), "each worker's share of the memory"
+    sharing = cluster.workers if len(nodes) == 1 else 1
+    return largest / sharing, "each worker's share of the memory"
 
 
 def precision_problems(plan: Plan) -> Iterator[Problem]:
@@ -252,15 +238,15 @@ def precision_problems(plan: Plan) -> Iterator[Problem]:
 
     Those of other nodes show on the worker: Ray hides every GPU from a task that takes none.
     """
-    cluster, task = plan.shared.cluster, plan.task
+    cluster = plan.shared.cluster
+    task = plan.task
     if cluster.address is not None or cluster.gpus_per_worker == 0:
         return
     if all(task.precision(config) != "bf16" for config in configurations(plan.pending)):
         return
-    if cards := cards_without_bf16():
-        found = (
-            f"is bf16, but {some_of(list(dict.fromkeys(cards)), SHOWN_CARDS)} cannot compute in it"
-        )
+    cards = list(dict.fromkeys(cards_without_bf16()))
+    if cards:
+        found = f"is bf16, but {some_of(cards, SHOWN_CARDS)} cannot compute in it"
         key = task.precision_choice.key if task.precision_choice else "cluster.gpus_per_worker"
         yield Problem(key, found, "must be fp32 below compute capability 8.0")
 

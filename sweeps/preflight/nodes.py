@@ -252,7 +252,7 @@ def question_to(shared: Settings, plan: Plan | None) -> Iterator[Question | None
                 file = stack.enter_context(NamedTemporaryFile(prefix=".allelse-", dir=existing))
                 files[key] = file.name
         yield {
-            "worker": {"CPU": cluster.cpus_per_worker, "GPU": cluster.gpus_per_worker},
+            "worker": cluster.needs,
             "digest": packages()["digest"],
             "files": files,
             "trials": _trials(shared, plan),
