@@ -169,7 +169,11 @@ class Schema:
         Keys that were added later don't count while they are neutral.
         """
         values = self._settled(config)
-        training = {key: value for key, value in values.items() if self._decides_trial_key(key)}
+        training = {
+            key: value
+            for key, value in values.items()
+            if self._trains(key) and key not in self.fingerprinted
+        }
         content = {
             "task": [self.task.name, version or self.task.version],
             "config": nested(training),
@@ -197,9 +201,6 @@ class Schema:
         role = self.fingerprinted.get(key)
         is_place = role is not None and role.place
         return self._trains(key) and not is_place
-
-    def _decides_trial_key(self, key: str) -> bool:
-        return self._trains(key) and key not in self.fingerprinted
 
     def _trains(self, key: str) -> bool:
         return key != self.seed and key not in self.scores and key not in self.observes

@@ -7,7 +7,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import Literal
 
-from sweeps.config.settings import Cluster
 from sweeps.costs.measurement import Measurement, calibrated_trials, finished_trials
 from sweeps.costs.prediction import Prediction, Work, predict
 from sweeps.costs.slots import end_times, slots_of, this_machine
@@ -136,7 +135,8 @@ def _times(
 def work_to_predict(planned: PlannedTrial) -> Work:
     """The work of a trial. A trial that only scores has the work of the trial whose weights it
     scores."""
-    group = group_of(planned.settings.cluster)
+    cluster = planned.settings.cluster
+    group = Group(cluster.workers, cluster.cpus_per_worker, cluster.gpus_per_worker)
     trained = planned.host or planned
     flops = trained.costs.flops
     return Work(
@@ -145,10 +145,6 @@ def work_to_predict(planned: PlannedTrial) -> Work:
         steps=planned.steps,
         flops_per_step=None if flops is None else flops / planned.steps,
     )
-
-
-def group_of(cluster: Cluster) -> Group:
-    return Group(cluster.workers, cluster.cpus_per_worker, cluster.gpus_per_worker)
 
 
 def comparable_measurements(plan: Plan, works: Iterable[Work]) -> list[Measurement]:
@@ -195,7 +191,8 @@ def _memories(
         row_memory = _row_memory(work, measurements, computed.get(name))
         if row_memory is not None:
             measured_rows[name] = row_memory
-        if peak := _peak_under_conditions(work, measurements):
+        peak = _peak(run for run in measurements if run.conditions == work.conditions)
+        if peak:
             other_rows[name] = Memory(peak, "measured")
     correction = _correction(measured_rows, computed)
     corrected = {name: Memory(size * correction, "computed") for name, size in computed.items()}
@@ -240,10 +237,6 @@ def _row_memory(
     return Memory(calibrated, "measured") if calibrated else None
 
 
-def _peak_under_conditions(work: Work, measurements: Sequence[Measurement]) -> float:
-    """The highest peak of any row under the same conditions, in bytes; 0 if there is none."""
-    return _peak(run for run in measurements if run.conditions == work.conditions)
-
-
 def _peak(measurements: Iterable[Measurement]) -> float:
+    """The highest peak of memory, in bytes; 0 if there is none."""
     return max((float(run.peak_bytes or 0) for run in measurements), default=0.0)

@@ -6,9 +6,7 @@ plan writes nothing into the current folder.
 
 import hashlib
 import json
-import os
 import socket
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,6 +18,7 @@ from sweeps.config.settings import Settings
 from sweeps.planning.study_rows.command_task import library_of
 from sweeps.planning.study_rows.compose import compose_base
 from sweeps.preflight.machine import Examined
+from sweeps.processes.storage import user_cache
 from sweeps.task import PrecisionChoice, Task
 from sweeps.worker.pace import machine
 from tracking.files import to_json, write_atomic
@@ -27,7 +26,6 @@ from tracking.provenance import own_version
 
 WORTH_SAYING = 1.15
 """The least ratio of speeds to report: the measurement is short, and other processes disturb it."""
-CACHE_VARIABLE = "XDG_CACHE_HOME"
 STEPS = "steps"
 """A divisor of scales that doesn't change the model's size."""
 
@@ -106,12 +104,7 @@ def _seconds(task: Task[Any], choice: PrecisionChoice[Any], config: Any) -> Mapp
 
 def cache_path() -> Path:
     """The cache file of this host: machines may share a home folder."""
-    try:
-        home = Path.home()
-    except RuntimeError:  # in a container, a user may have none
-        home = Path(tempfile.gettempdir())
-    folder = os.environ.get(CACHE_VARIABLE) or home / ".cache"
-    return Path(folder) / "allelse" / f"precision-{socket.gethostname()}.json"
+    return user_cache() / f"precision-{socket.gethostname()}.json"
 
 
 def _identity(task: Task[Any], config: Any) -> str:

@@ -137,12 +137,9 @@ def finished_elsewhere(study: Path, keys: set[str]) -> Iterator[tuple[Study, Stu
         if other_study is None:
             continue
         for trial in other_study.trials:
-            if trial.key in keys and _has_result(other_study, trial):
+            folder = other_study.trial_folder(trial)
+            if trial.key in keys and folder.finished_result(trial.key) is not None:
                 yield other_study, trial
-
-
-def _has_result(study: Study, trial: StudyTrial) -> bool:
-    return study.trial_folder(trial).finished_result(trial.key) is not None
 
 
 def _study_of(folder: Path) -> Study | None:

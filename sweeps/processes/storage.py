@@ -160,6 +160,16 @@ def answer_in_time(act: Callable[[], Result]) -> Result:
         raise TimeoutError(f"it did not answer within {PLACE_ANSWER_S:g} s") from None
 
 
+def user_cache() -> Path:
+    """``allelse`` in the user's cache folder, or in the temporary one for a user without a home."""
+    try:
+        home = Path.home()
+    except RuntimeError:  # in a container, a user may have none
+        home = Path(tempfile.gettempdir())
+    folder = os.environ.get("XDG_CACHE_HOME") or home / ".cache"
+    return Path(folder).absolute() / "allelse"
+
+
 PREFIX = "allelse-"
 
 

@@ -2,7 +2,7 @@
 and packages."""
 
 import platform
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
@@ -75,7 +75,7 @@ def _finished_trials(plan: Plan, study: Study, name: str | None) -> list[Planned
     """The finished trials that were trained, or only the one called ``name``. Raises RefusedError
     if there is none."""
     trained = [planned for planned in plan.trials if planned.host is None]
-    finished = {planned.name: planned for planned in trained if _is_finished(planned)}
+    finished = {planned.name: planned for planned in trained if planned.has_weights}
     if name is not None and name not in finished:
         names = ", ".join(finished) or "there is none"
         allowed = f"must be a finished trial of {study.name}: {names}"
@@ -102,7 +102,7 @@ def differences(recorded: Mapping[str, Any], today: Mapping[str, Any]) -> Iterat
 def _conditions(record: Mapping[str, Any]) -> dict[str, Any]:
     """What can change the bits of the weights, by name, without what the record lacks."""
     conditions = {
-        "the CPU": _cpu(record),
+        "the CPU": (record.get("cpu") or {}).get("model"),
         "the device": record.get("device"),
         "threads": record.get("threads"),
     }
@@ -114,14 +114,9 @@ def _conditions(record: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in conditions.items() if value is not None}
 
 
-def _is_finished(planned: PlannedTrial) -> bool:
-    return planned.folder.finished_result(planned.trial.key) is not None
-
-
 def _seconds(candidate: Candidate) -> float:
     """How long the training of the candidate took; 0 if unknown."""
-    planned = candidate.planned
-    result = planned.folder.finished_result(planned.trial.key) or {}
+    result = candidate.planned.result or {}
     return float(result.get("seconds") or 0.0)
 
 
@@ -134,9 +129,9 @@ def _examine(planned: PlannedTrial, study: Study, code: Code | None) -> Candidat
         raise UnfitError("it has diverged")
     if not records:
         raise UnfitError("its provenance is not recorded")
-    attempt_difference = next(_differences_between(records), None)
-    if attempt_difference is not None:
-        raise UnfitError(f"its attempts differ: {attempt_difference}")
+    for record in records[1:]:
+        for difference in differences(records[0], record):
+            raise UnfitError(f"its attempts differ: {difference}")
     if source.step not in source.saved_steps():
         raise UnfitError("the checkpoint of its last step is not there")
     codes = {str(record.get("code")) for record in records}
@@ -148,17 +143,10 @@ def _examine(planned: PlannedTrial, study: Study, code: Code | None) -> Candidat
     today = _todays_record(candidate.record, code)
     if planned.settings.cluster.address is not None:
         del today["cpu"]  # it trains on the nodes; the comparison afterwards sees their CPUs
-    difference = next(differences(candidate.record, today), None)
-    if difference is not None:
+    for difference in differences(candidate.record, today):
         requirement = "only the same kind of machine, with the same packages, can show it"
         raise UnfitError(f"{difference}: {requirement}")
     return candidate
-
-
-def _differences_between(records: Sequence[Provenance]) -> Iterator[str]:
-    """How the later attempts of a trial differ from its first."""
-    for record in records[1:]:
-        yield from differences(records[0], record)
 
 
 def _candidate(planned: PlannedTrial, source: Source, record: Provenance) -> Candidate:
@@ -192,10 +180,6 @@ def _version(package: str) -> str:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return "not installed"
-
-
-def _cpu(record: Mapping[str, Any]) -> str | None:
-    return (record.get("cpu") or {}).get("model")
 
 
 def _no_candidate(study: Study, reasons: Mapping[str, str]) -> Problem:
