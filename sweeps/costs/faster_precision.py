@@ -110,9 +110,8 @@ def cache_path() -> Path:
 def _identity(task: Task[Any], config: Any) -> str:
     """A digest of what the seconds depend on: the machine, the versions, and the model's size."""
     schema = Schema.of(task)
-    size_keys = [key for key, role in schema.divided.items() if role.by != STEPS]
     values = schema.values(config)
-    sizes = {key: values[key] for key in size_keys}
+    sizes = {key: values[key] for key, role in schema.divided.items() if role.by != STEPS}
     parts = [machine(False), own_version(), task.name, task.version, sizes]
     text = json.dumps(parts, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

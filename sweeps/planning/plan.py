@@ -114,9 +114,10 @@ class Plan:
     @property
     def references(self) -> dict[str, str]:
         """The reference of each row that is not compared with base, as recorded or stated."""
-        recorded = self.before.references if self.before else {}
         rows = {row.name for row in self.composition.rows}
-        references = recorded | self.shared.sweep.references
+        references = dict(self.shared.sweep.references)
+        if self.before:
+            references = self.before.references | references
         return {row: reference for row, reference in references.items() if row in rows}
 
     def read_again(self) -> "Plan":
@@ -206,23 +207,24 @@ def _with_hosts(
     trials: Sequence[PlannedTrial], host_names: Mapping[str, str]
 ) -> tuple[PlannedTrial, ...]:
     """The trials, of which those in ``host_names`` only score the weights of the named one."""
-    steps: dict[str, set[int]] = {}
+    steps_of_weights: dict[str, set[int]] = {}
     for planned in trials:
         name = host_names.get(planned.name, planned.name)
-        steps.setdefault(name, set()).update(planned.task.keep(planned.config).steps)
+        steps = planned.task.keep(planned.config).steps
+        steps_of_weights.setdefault(name, set()).update(steps)
     by_name: dict[str, PlannedTrial] = {}
     for planned in trials:
-        kept_steps = tuple(sorted(steps.get(planned.name, ())))
-        by_name[planned.name] = replace(planned, kept_steps=kept_steps)
-    hosts = {name: by_name.get(host) for name, host in host_names.items()}
-    return tuple(_scoring_trial(planned, hosts.get(name)) for name, planned in by_name.items())
+        steps = sorted(steps_of_weights.get(planned.name, ()))
+        by_name[planned.name] = replace(planned, kept_steps=tuple(steps))
+    completed = []
+    for name, planned in by_name.items():
+        host = by_name.get(host_names.get(name, ""))
+        completed.append(_scoring_trial(planned, host) if host else planned)
+    return tuple(completed)
 
 
-def _scoring_trial(planned: PlannedTrial, host: PlannedTrial | None) -> PlannedTrial:
-    """The trial as one that scores the weights of ``host``, if there is one. It costs nothing to
-    train."""
-    if host is None:
-        return planned
+def _scoring_trial(planned: PlannedTrial, host: PlannedTrial) -> PlannedTrial:
+    """The trial as one that scores the weights of ``host``. It costs nothing to train."""
     key = planned.schema.scoring_key(host.trial.key, planned.config)
     trial = replace(planned.trial, key=key, weights=host.name)
     costs = Costs(params=planned.costs.params, flops=0.0, checkpoint_bytes=0.0)

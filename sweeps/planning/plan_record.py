@@ -75,12 +75,16 @@ def _refuse_changed_settings(plan: Plan, study: Study) -> None:
 
 def _table_order(plan: Plan, study: Study) -> Callable[[StudyTrial], tuple[int, int, int]]:
     """By section; rows as the sweep's file lists them or as first requested; then seeds."""
+    composition = plan.composition
     trials = [*study.trials, *(planned.trial for planned in plan.trials)]
     groups = {trial.row: trial.group for trial in reversed(trials)}  # as first requested
-    recorded_groups = [trial.group for trial in trials]  # a row may have had another one
-    sections = _ranks([*_sections(plan.composition, groups), *recorded_groups])
-    rows = _ranks([*plan.composition.table_order, *(trial.row for trial in trials)])
-    return lambda trial: (sections[trial.group], rows[trial.row], trial.seed)
+    sections = _sections(composition, groups)
+    sections += [trial.group for trial in trials]  # a row may have had another one
+    rows = list(composition.table_order)
+    rows += [trial.row for trial in trials]
+    section_ranks = _ranks(sections)
+    row_ranks = _ranks(rows)
+    return lambda trial: (section_ranks[trial.group], row_ranks[trial.row], trial.seed)
 
 
 def _sections(composition: Composition, groups: Mapping[str, str]) -> list[str]:

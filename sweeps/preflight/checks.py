@@ -255,9 +255,10 @@ def _largest_key(planned: PlannedTrial) -> str:
     """The key most likely mistyped: that of the largest integer under model or data, or else in any
     group."""
     values = planned.schema.values(planned.config)
-    integers = {key: value for key, value in values.items() if type(value) is int}
-    size_keys = [key for key in integers if key.startswith(("model.", "data."))]
-    return max(size_keys or integers, key=lambda key: integers[key], default="model")
+    integer_keys = [key for key, value in values.items() if type(value) is int]
+    size_keys = [key for key in integer_keys if key.startswith(("model.", "data."))]
+    keys = size_keys or integer_keys
+    return max(keys, key=lambda key: values[key], default="model")
 
 
 def _total_text(resource: str, cluster: Cluster, nodes: list[Node]) -> str:

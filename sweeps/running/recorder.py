@@ -33,7 +33,7 @@ from tracking.activity.log import append_log, marked, utc
 from tracking.attempts import Lineage, own_process
 from tracking.files import DamagedFileError, to_json, write_atomic
 from tracking.json_lines.journal import restore_journal
-from tracking.provenance import attempts, with_attempt, with_scoring
+from tracking.provenance import Provenance, attempts, with_attempt, with_scoring
 from tracking.study import STUDY_FILE
 from tracking.trial import TrialFolder
 from tracking.weights import (
@@ -159,10 +159,11 @@ class Recorder:
 
     def _ended(self) -> int | None:
         """The step at which the trial's own training ended early, if it is only scored again."""
-        result = self.folder.finished_result(self.planned.trial.key)
+        result = self.planned.result
         if self.planned.host is not None or result is None or result.get("diverged") is not None:
             return None
-        return result["step"] if 0 < result["step"] < self.planned.steps else None
+        ended_early = 0 < result["step"] < self.planned.steps
+        return result["step"] if ended_early else None
 
     def lineage(self) -> Lineage:
         """The trial's lineage with this attempt. All attempts of this sweep share a run."""
@@ -287,8 +288,11 @@ class Recorder:
         """Add these to the record of this attempt."""
         begun_after = self._weights.step if self._weights else 0
         start = {"attempt": self.attempt, "from": begun_after, "steps": self.planned.steps}
-        written = with_attempt(self.folder.provenance(), start | self._own_record() | entries)
-        write_atomic(self.folder.provenance_path, to_json({"commit": None} | written) + "\n")
+        record = start | self._own_record() | entries
+        self._write_provenance({"commit": None} | with_attempt(self.folder.provenance(), record))
+
+    def _write_provenance(self, content: Provenance) -> None:
+        write_atomic(self.folder.provenance_path, to_json(content) + "\n")
 
     def _own_record(self) -> dict[str, Any]:
         """The provenance of this attempt so far; {} if it has none."""
@@ -367,8 +371,8 @@ class Recorder:
 
     def _record_scoring(self, set_name: str) -> None:
         """Record what scored this set, which may happen long after training."""
-        content = with_scoring(self.folder.provenance(), self._own_record(), set_name)
-        write_atomic(self.folder.provenance_path, to_json(content) + "\n")
+        provenance = self.folder.provenance()
+        self._write_provenance(with_scoring(provenance, self._own_record(), set_name))
 
 
 def write_config(planned: PlannedTrial, folder: TrialFolder | None = None) -> None:

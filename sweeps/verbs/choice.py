@@ -189,10 +189,13 @@ class Choice:
         """The seeds of ``sweep.seeds``; empty if you did not type it, or if it leaves none out."""
         if not self._is_typed("sweep.seeds="):
             return ()
-        allowed = list(dict.fromkeys(str(trial.seed) for trial in self.study.trials))
-        typed = [str(seed) for seed in self.settings.sweep.seeds]
+        unique_seeds = dict.fromkeys(trial.seed for trial in self.study.trials)
+        allowed = list(map(str, unique_seeds))
+        typed = list(map(str, self.settings.sweep.seeds))
         seeds = self.check.existing("sweep.seeds", typed, allowed, "seed of the study")
-        return tuple(int(seed) for seed in seeds) if len(seeds) < len(allowed) else ()
+        if len(seeds) == len(allowed):
+            return ()
+        return tuple(map(int, seeds))
 
     def _rows(self, allowed: Sequence[str]) -> list[str]:
         """The rows of --rows, or of ``sweep.rows``."""

@@ -152,11 +152,20 @@ def _examine(planned: PlannedTrial, study: Study, code: Code | None) -> Candidat
 def _candidate(planned: PlannedTrial, source: Source, record: Provenance) -> Candidate:
     """The candidate with the workers and threads of its record, or the threads of its configuration
     in older ones."""
-    cluster = (source.folder.config() or {}).get("cluster", {})
-    _, _, workers = str(record.get("device") or "").partition(WORKERS)
+    config = source.folder.config() or {}
+    cluster = config.get("cluster", {})
+    device = str(record.get("device") or "")
+    _, _, workers = device.partition(WORKERS)
     threads = record.get("threads") or cluster.get("cpus_per_worker") or 1
-    gpus = float(cluster.get("gpus_per_worker") or 0.0)
-    return Candidate(planned, source, record, int(workers or 1), int(threads), gpus)
+    gpus = cluster.get("gpus_per_worker") or 0.0
+    return Candidate(
+        planned,
+        source,
+        record,
+        workers=int(workers or 1),
+        threads=int(threads),
+        gpus=float(gpus),
+    )
 
 
 def _is_by_todays_code(candidate: Candidate, study: Study, code: Code | None) -> bool:

@@ -103,7 +103,8 @@ def _changed_rows(study: Study, record: Study, trials: Sequence[StudyTrial]) -> 
     old_values = {row["row"]: row["values"] for row in record.rows}
     values = {row["row"]: row["values"] for row in study.rows}
     for row in dict.fromkeys(trial.row for trial in trials):
-        if row in values and row in old_values and old_values[row] != values[row]:
+        is_in_both = row in values and row in old_values
+        if is_in_both and old_values[row] != values[row]:
             rename = command("rename", study.name, row, "NEW", *placed(study.folder))
             fault = f"is a row of {study.name} that changes something else"
             yield Problem(row, fault, f"`{rename}` frees the name")
