@@ -30,9 +30,13 @@ T = TypeVar("T")
 Role = TypeVar("Role")
 
 
-@cache
 def field_types(cls: type) -> dict[str, Any]:
     """The types of a dataclass's fields, with everything that ``Annotated`` adds."""
+    return _field_types(cls)  # mypy takes no generic class as hashable
+
+
+@cache
+def _field_types(cls: type) -> dict[str, Any]:
     return get_type_hints(cls, include_extras=True)
 
 
