@@ -12,6 +12,7 @@ from sweeps.config.hydra import FIXED, Library, Override, parsed, swept_values
 from sweeps.config.settings import VARY, at_home
 from sweeps.config.tasks import known_tasks
 from sweeps.problems import COMMAND_LINE, Problem, nearest, plain
+from sweeps.trees import Values
 from tracking.shell import for_shell, quoted
 from tracking.study import study_folders
 
@@ -38,7 +39,7 @@ class Overrides:
     """
 
     choices: dict[str, str] = field(default_factory=dict)
-    values: dict[str, Any] = field(default_factory=dict)
+    values: Values = field(default_factory=dict)
     sweeps: dict[str, list[Any]] = field(default_factory=dict)
 
     def names_rows(self, seed: str | None) -> bool:
@@ -54,7 +55,7 @@ class Overrides:
         has_values = not self.values.keys().isdisjoint({"sweep.seeds", "sweep.base_seeds", seed})
         return has_values or "sweep" in self.choices or seed in self.sweeps
 
-    def after(self, choices: dict[str, str], values: dict[str, Any]) -> "Overrides":
+    def after(self, choices: dict[str, str], values: Values) -> "Overrides":
         """These on top of earlier ones."""
         return Overrides(choices | self.choices, values | self.values, self.sweeps)
 
@@ -99,7 +100,7 @@ class _Reader:
         self.makes_rows = makes_rows
         self.overrides = Overrides()
         self.problems: list[Problem] = []
-        self.first_values: dict[str, Any] = {}
+        self.first_values: Values = {}
 
     def read(self, text: str, override: Override) -> None:
         """Keep the override, or its problems."""
@@ -124,7 +125,7 @@ class _Reader:
             else:
                 self._keep(key, values[0], self.overrides.values)
 
-    def _keep(self, key: str, value: Any, target: dict[str, Any]) -> None:
+    def _keep(self, key: str, value: Any, target: Values) -> None:
         """Set the value in ``target``, unless the key already has another value."""
         first_value = self.first_values.setdefault(key, value)
         if repr(first_value) == repr(value):

@@ -12,7 +12,7 @@ from sweeps.config.refusals import ProblemCollector
 from sweeps.config.row_scale import Kept, Layered, apply_scale, before_scaling, keep_differences
 from sweeps.config.settings import VARY, Scale, parse_scale
 from sweeps.problems import Problem, RefusedError
-from sweeps.trees import Tree, assigned, differences, merged, nested
+from sweeps.trees import Tree, Values, assigned, differences, merged, nested
 
 ALL = "all"
 """``sweep.rows=all``: the rows that the sweep's file lists. In that file: base, and every row with
@@ -35,7 +35,7 @@ class RowTrees:
     """Composes each row once. The ``values`` of overrides in the group ``scale`` decide how rows
     are scaled."""
 
-    def __init__(self, collector: ProblemCollector, values: dict[str, Any]) -> None:
+    def __init__(self, collector: ProblemCollector, values: Values) -> None:
         self.collector = collector
         self.library = collector.library
         self.schema = collector.library.schema

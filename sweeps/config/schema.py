@@ -25,7 +25,7 @@ from sweeps.fields import (
 )
 from sweeps.problems import RefusedError
 from sweeps.task import Task
-from sweeps.trees import Values, dotted, nested
+from sweeps.trees import Tree, Values, dotted, nested
 from tracking.card import Card
 from tracking.words import LONGEST_VALUE, cell_text
 
@@ -120,7 +120,7 @@ class Schema:
         ]
         return ", ".join(changes)
 
-    def config(self, tree: dict[str, Any]) -> Any:
+    def config(self, tree: Tree) -> Any:
         """The task's dataclass from plain data. Raises RefusedError.
 
         Keys that no study records may be missing: the seed is 1 then, and the others are None.

@@ -14,6 +14,7 @@ from sweeps.config.schema import Schema
 from sweeps.config.tasks import TaskSource
 from sweeps.fields import Named, field_types, parse
 from sweeps.task import Problem, Range, Task
+from sweeps.trees import Tree
 
 VARY = "sweep.vary"
 """The key that makes rows from lists of values."""
@@ -152,7 +153,7 @@ class Settings:
         title = self.source.task.title(self.trial) or self.source.task.name
         return Path(self.paths.runs) / f"{title}-{self.scale.name}"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Tree:
         """The settings as in ``conf/``: the platform's groups and the task's. Without references,
         that key is left out, as files of earlier versions lack it."""
         sweep = asdict(self.sweep)

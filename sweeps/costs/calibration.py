@@ -18,7 +18,7 @@ from typing import Any
 
 from sweeps.config.files import BASE
 from sweeps.config.settings import Cluster
-from sweeps.costs.calibrated_trial import Limits, to_request
+from sweeps.costs.calibrated_trial import Limits, Timings, to_request
 from sweeps.costs.estimate import version_of, work_to_predict
 from sweeps.costs.measurement import Measurement, keep_calibrated
 from sweeps.costs.slots import slots_of, this_machine
@@ -248,7 +248,7 @@ def _environment(planned: PlannedTrial, slot: int) -> dict[str, str]:
     }
 
 
-def _wait_for_answers(processes: Sequence[Process]) -> list[dict[str, Any]]:
+def _wait_for_answers(processes: Sequence[Process]) -> list[Timings]:
     """The answer of each process. Raises CalibrationError as soon as one fails, or if they take too
     long."""
     deadline = time.monotonic() + SILENT_S
@@ -271,8 +271,8 @@ def _wait_for_answers(processes: Sequence[Process]) -> list[dict[str, Any]]:
         time.sleep(LOOK_S)
 
 
-def _read_answer(process: Process) -> dict[str, Any]:
-    answer: dict[str, Any] = json.loads(process.answer.read_text("utf-8"))
+def _read_answer(process: Process) -> Timings:
+    answer: Timings = json.loads(process.answer.read_text("utf-8"))
     return answer
 
 

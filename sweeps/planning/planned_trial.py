@@ -10,6 +10,7 @@ from sweeps.config.schema import Schema, task_card
 from sweeps.config.settings import Settings
 from sweeps.planning.studies.known_studies import known_study
 from sweeps.task import Costs, Task
+from sweeps.trees import Tree, Values
 from sweeps.worker.prepared import TaskData
 from tracking.files import unless_damaged
 from tracking.study import StudyTrial, trial_folder
@@ -63,7 +64,7 @@ class PlannedTrial:
         return 0.0 if self.host else self.costs.flops or float(self.steps)
 
     @property
-    def scoring(self) -> dict[str, Any]:
+    def scoring(self) -> Values:
         """The settings that only score, by name."""
         return self.schema.scoring(self.config)
 
@@ -143,7 +144,7 @@ def configurations(trials: Iterable[PlannedTrial]) -> list[Any]:
     return list(by_text.values())
 
 
-def config_dict(planned: PlannedTrial) -> dict[str, Any]:
+def config_dict(planned: PlannedTrial) -> Tree:
     """The resolved configuration for the trial's folder, without passwords: others may read it."""
     head = {
         "key": planned.trial.key,

@@ -20,6 +20,7 @@ from sweeps.worker.events import (
     Event,
     Failed,
     Finished,
+    Head,
     HostWeights,
     Lost,
     Noticed,
@@ -171,7 +172,7 @@ class Recorder:
         runs = {attempt.number: attempt.run for attempt in earlier} | {self.attempt: self.run}
         return Lineage(self._before.name, runs, self.codes)
 
-    def evaluated(self) -> dict[str, dict[str, Any]]:
+    def evaluated(self) -> dict[str, Head]:
         """By set, the heads of scores from ended attempts, if the settings are the same.
 
         A head counts only for the weights of the attempt that it names.
@@ -261,9 +262,7 @@ class Recorder:
                 self.lost = event  # Tune starts the next attempt, or reports an error
         return True
 
-    def _record(
-        self, device: str, hosts: tuple[str, ...], process: dict[str, Any]
-    ) -> dict[str, Any]:
+    def _record(self, device: str, hosts: tuple[str, ...], process: Provenance) -> Provenance:
         """Where the attempt runs, and what it runs."""
         source = self.planned.settings.source
         return {
@@ -284,7 +283,7 @@ class Recorder:
             },
         }
 
-    def _record_origin(self, entries: dict[str, Any]) -> None:
+    def _record_origin(self, entries: Provenance) -> None:
         """Add these to the record of this attempt."""
         begun_after = self._weights.step if self._weights else 0
         start = {"attempt": self.attempt, "from": begun_after, "steps": self.planned.steps}
@@ -294,7 +293,7 @@ class Recorder:
     def _write_provenance(self, content: Provenance) -> None:
         write_atomic(self.folder.provenance_path, to_json(content) + "\n")
 
-    def _own_record(self) -> dict[str, Any]:
+    def _own_record(self) -> Provenance:
         """The provenance of this attempt so far; {} if it has none."""
         for record in attempts(self.folder.provenance()):
             if record.get("attempt") == self.attempt:

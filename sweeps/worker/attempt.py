@@ -38,6 +38,7 @@ from sweeps.worker.events import (
     Noticed,
     Report,
     Resumed,
+    SetScores,
     Started,
     Stopped,
     Unsynced,
@@ -147,7 +148,7 @@ class Attempt:
         has_all_steps = self._saved_step >= self.steps or self._host is not None
         is_trained = self._restored is not None and has_all_steps
         self.scored = known_scores(self.assignment, self._trained_in) if is_trained else {}
-        self._scores: dict[str, dict[str, Any]] = {}
+        self._scores: dict[str, SetScores] = {}
         manifest = self._restored.manifest if self._restored and self._host is None else None
         planned_costs = self.task.costs(driver.config)
         self._costs = AttemptCosts(planned_costs, self.assignment, self.world, manifest, driver.cpu)
@@ -330,7 +331,7 @@ class Attempt:
         scores = self._all_scores()
         self.tell(Finished(self._last, costs, scores, planned, diverged, self._trained_in))
 
-    def _all_scores(self) -> dict[str, dict[str, Any]]:
+    def _all_scores(self) -> dict[str, SetScores]:
         scores = {**self.scored, **self._scores}
         return {set_name: dict(values) for set_name, values in scores.items()}
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import Any
 
 from sweeps.config.overrides import Overrides
 from sweeps.config.row_scale import Kept
 from sweeps.config.schema import Schema
 from sweeps.config.settings import Settings
+from sweeps.trees import Values
 from tracking.table.caption import scaling_note
 
 
@@ -22,7 +22,7 @@ class ComposedRow:
 
     name: str
     settings: Settings
-    changes: dict[str, Any]
+    changes: Values
     kept: Kept = field(default_factory=Kept)
     location: str | None = None
     before_scaling: str = ""

@@ -18,12 +18,13 @@ from sweeps.planning.user_code.files import user_code
 from sweeps.planning.user_code.versions import scoring_code
 from sweeps.problems import RefusedError, refusal
 from sweeps.task import NO_TEXTS, Keep, MissingStepError, Numbers, Saved, Texts
+from sweeps.trees import Values
 from sweeps.verbs.names import unfinished
 from sweeps.verbs.trained.stored_weights import StoredWeights, study_lineage
 from sweeps.worker.calls import Call, evaluation
 from sweeps.worker.checkpoint_files import OwnFormat
 from sweeps.worker.checkpoints import Checkpoints
-from sweeps.worker.events import Evaluated
+from sweeps.worker.events import Evaluated, Head, SetScores
 from sweeps.worker.prepared import TaskData
 from tracking.code import Code, write_code
 from tracking.files import unless_lost
@@ -219,7 +220,7 @@ class TrainedTrial:
         return _serve_command(without_password(address), f"models:/{version}")
 
     @property
-    def _head(self) -> dict[str, Any]:
+    def _head(self) -> Head:
         """The first line of a set's statistics, as an attempt writes it."""
         record = self.weights.record
         attempt = record.get("attempt", self.attempt)
@@ -233,7 +234,7 @@ class TrainedTrial:
         return Schema.of(self.source.task)
 
     @property
-    def _settings(self) -> dict[str, Any]:
+    def _settings(self) -> Values:
         """The settings for scoring."""
         return self._schema.scoring(self.config)
 
@@ -249,7 +250,7 @@ class TrainedTrial:
         legal = NOT_IN_NAMES.sub("_", settings)
         return f"@{legal}" if legal == settings else f"@{with_digest(legal, settings)}"
 
-    def _changed(self, config: Any) -> dict[str, Any]:
+    def _changed(self, config: Any) -> Values:
         """The values that differ from the trial's own, by dotted key."""
         own_values = self._schema.values(self.trained_config)
         values = self._schema.values(config)
@@ -259,7 +260,7 @@ class TrainedTrial:
         path = PurePosixPath(text)
         return str(path.with_name(f"{path.stem}{self._suffix}{path.suffix}"))
 
-    def _add_to_result(self, set_name: str, new_scores: dict[str, Any]) -> None:
+    def _add_to_result(self, set_name: str, new_scores: SetScores) -> None:
         """Write ``result.json`` once all sets have scores of these weights: results never mix.
 
         After a change of settings, `allelse sweep` scores all sets again.
@@ -276,7 +277,7 @@ class TrainedTrial:
             self.files.write_result(result | scoring | {"scores": scores, WEIGHTS: weights})
 
     @cached_property
-    def _new_scores(self) -> dict[str, dict[str, Any]]:
+    def _new_scores(self) -> dict[str, SetScores]:
         """The scores that this command has made, by set."""
         return {}
 
