@@ -1,9 +1,9 @@
 """What you choose for the table of a study: seeds, rows, metrics, columns and statistics."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import Field, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -38,13 +38,13 @@ class TableFormat(StrEnum):
 class TableOptions:
     """The options of `allelse table`, as you type them."""
 
-    as_format: Annotated[
+    format: Annotated[
         TableFormat | None, typer.Option("--format", help="Print md, csv, json, tex or html.")
     ] = None
-    set_name: Annotated[
+    set: Annotated[
         str | None, typer.Option("--set", help="Show the scores on this set, such as test.")
     ] = None
-    metrics: Annotated[
+    metric: Annotated[
         list[str] | None, typer.Option("--metric", help="Show this metric. Repeat it for several.")
     ] = None
     base: Annotated[str | None, typer.Option("--base", help="Show differences from this row.")] = (
@@ -70,7 +70,7 @@ class TableOptions:
             "--verdict", help="Judge by a rule whether differences match the published ones."
         ),
     ] = False
-    chosen_by: Annotated[
+    chosen: Annotated[
         str | None,
         typer.Option(
             "--chosen", help="Among rows that score the same weights, show the best by this metric."
@@ -84,7 +84,7 @@ class TableOptions:
             help="Show scores by a number of the samples: length, or length:10,20 to set the buckets.",
         ),
     ] = None
-    names: Annotated[
+    row: Annotated[
         bool, typer.Option("--row/--no-row", help="Show the name of each row, as commands take it.")
     ] = False
     short: Annotated[
@@ -104,20 +104,12 @@ class TableOptions:
     @property
     def for_programs(self) -> bool:
         """Whether the format holds everything."""
-        return self.as_format in (TableFormat.csv, TableFormat.json)
+        return self.format in (TableFormat.csv, TableFormat.json)
 
     def typed(self) -> list[str]:
         """The names of the options that are not left out."""
         values = [(option, getattr(self, option.name)) for option in fields(self)]
-        return [
-            _typed_name(option) for option, value in values if value not in (option.default, [])
-        ]
-
-
-def _typed_name(option: Field[Any]) -> str:
-    """Such as --set, or --row of --row/--no-row."""
-    declared = get_type_hints(TableOptions, include_extras=True)[option.name].__metadata__[0]
-    return str(declared.param_decls[0]).partition("/")[0]
+        return [f"--{option.name}" for option, value in values if value not in (option.default, [])]
 
 
 @dataclass(frozen=True)
@@ -158,7 +150,7 @@ class Choice:
             intervals=options.intervals,
             seeds=seeds,
             verdicts=options.verdict,
-            names=options.names,
+            names=options.row,
             short=options.short,
             caption=options.caption,
             label=options.label or "",
@@ -210,8 +202,8 @@ class Choice:
 
     def _with_metrics(self, study: Study) -> Study:
         """The study with only the chosen metrics, on the chosen set."""
-        set_name = self.options.set_name
-        typed_metrics = self.options.metrics or []
+        set_name = self.options.set
+        typed_metrics = self.options.metric or []
         if set_name is None and not typed_metrics:
             return study
         card = study.task

@@ -62,17 +62,17 @@ def table(overrides: list[str] | None, options: TableOptions) -> None:
     _refuse_label(options)
     study, settings = taken_study(overrides, SELECTING_RECORDED)
     choice = Choice(study, settings, overrides or [], options)
-    if options.chosen_by is not None:
+    if options.chosen is not None:
         _refuse_beside("--chosen", options, OF_EACH_TABLE)
         _print_chosen(choice.study_with_chosen_seeds(), options)
     elif options.by is not None:
         _refuse_beside("--by", options, OF_BUCKETS)
         _print_by(choice.table(), options)
-    elif options.as_format is None:
+    elif options.format is None:
         OUT.print(shown(choice.table(), OUT.width))
         _print_next(study, overrides)
     else:
-        OUT.file.write(written(options.as_format, choice.table()))
+        OUT.file.write(written(options.format, choice.table()))
 
 
 def _print_next(study: Study, overrides: list[str] | None) -> None:
@@ -102,11 +102,11 @@ def _print_by(table: StudyTable, options: TableOptions) -> None:
         scores = bucket_scores(table, name, cuts).tested()
     except UngroupedError as error:
         raise refusal("--by", error.fault, error.allowed) from None
-    if options.as_format is None:
+    if options.format is None:
         for metric_table in shown(scores, OUT.width, options.caption):
             OUT.print(metric_table)
     else:
-        OUT.file.write(written(options.as_format, scores, options.caption, options.label or ""))
+        OUT.file.write(written(options.format, scores, options.caption, options.label or ""))
 
 
 def _cuts(by: str, ends: str) -> list[float]:
@@ -125,7 +125,7 @@ def _print_chosen(study: Study, options: TableOptions) -> None:
     from tracking.table.chosen_table import chosen_table, shown, written
 
     check = NameCheck()
-    name = options.chosen_by or ""
+    name = options.chosen or ""
     metrics = {metric.name: metric for metric in study.task.metrics}
     check.existing("--chosen", [name], list(metrics), "metric of the study")
     if not any(trial.weights for trial in study.trials):
@@ -136,10 +136,10 @@ def _print_chosen(study: Study, options: TableOptions) -> None:
         check.problems.append(Problem("--chosen", fault, allowed))
     check.refuse()
     chosen = chosen_table(study, metrics[name])
-    if options.as_format is None:
+    if options.format is None:
         OUT.print(shown(chosen, OUT.width, options.caption))
     else:
-        OUT.file.write(written(options.as_format, chosen, options.caption, options.label or ""))
+        OUT.file.write(written(options.format, chosen, options.caption, options.label or ""))
 
 
 def _refuse_label(options: TableOptions) -> None:
@@ -147,7 +147,7 @@ def _refuse_label(options: TableOptions) -> None:
     label = options.label
     if label is None:
         return
-    if options.as_format != TableFormat.tex:
+    if options.format != TableFormat.tex:
         raise refusal("--label", "is for LaTeX", "add --format tex, or leave it out")
     if not LABEL.fullmatch(label):
         allowed = "must be letters, digits and any of : . _ / + -, such as tab:ablation"
