@@ -189,11 +189,7 @@ def group_problems(cluster: Cluster, nodes: list[Node]) -> Iterator[Problem]:
     workers = sum(fitting_workers(cluster, node.total) for node in nodes)
     if workers >= cluster.workers:
         return
-    lacking = [
-        resource
-        for resource, amount in needs.items()
-        if not any(shares(node.total.get(resource, 0), amount) for node in nodes)
-    ]
+    lacking = [resource for resource in needs if not _fits_anywhere(resource, needs, nodes)]
     totals = [_total_text(resource, cluster, nodes) for resource in lacking or needs]
     available = ", and ".join(totals)
     if workers and cluster.workers > 1:
@@ -205,6 +201,11 @@ def group_problems(cluster: Cluster, nodes: list[Node]) -> Iterator[Problem]:
         key = f"cluster.{resource.lower()}s_per_worker"
         allowed = f"each worker must fit on one machine; {available}"
         yield Problem(key, f"is {needs[resource]:g}", allowed)
+
+
+def _fits_anywhere(resource: str, needs: Mapping[str, float], nodes: list[Node]) -> bool:
+    """Whether any node has enough of this resource for a worker."""
+    return any(shares(node.total.get(resource, 0), needs[resource]) for node in nodes)
 
 
 def memory_problems(plan: Plan, nodes: list[Node]) -> Iterator[Problem]:

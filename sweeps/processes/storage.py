@@ -148,7 +148,7 @@ def answer_in_time(act: Callable[[], Result]) -> Result:
     def run() -> None:
         try:
             answer.set_result(act())
-        except BaseException as error:
+        except Exception as error:
             answer.set_exception(error)
 
     Thread(target=run, daemon=True).start()

@@ -106,9 +106,10 @@ def strategy(cluster: Cluster) -> str:
     some nodes could hold a group, the others would stay idle.
     """
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    counts = [count for count in (fitting_workers(cluster, node) for node in nodes) if count]
-    has_room = all(count >= cluster.workers for count in counts)
-    return "STRICT_PACK" if counts and has_room else "PACK"
+    rooms = [fitting_workers(cluster, node) for node in nodes]
+    usable = [room for room in rooms if room]
+    has_group = all(room >= cluster.workers for room in usable)
+    return "STRICT_PACK" if usable and has_group else "PACK"
 
 
 class Wait:
