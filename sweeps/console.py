@@ -103,6 +103,11 @@ if not OUT.is_terminal:
 ERR = SteadyConsole(stderr=True, highlight=False)
 
 
+def print_line(console: Console, text: str, style: str = "") -> None:
+    """Print text as it is, on one line however narrow the terminal is."""
+    console.print(escape(text), style=style, soft_wrap=True, highlight=False)
+
+
 def print_json(content: Any) -> None:
     """Print plain data as JSON, for scripts."""
     print(json.dumps(content, indent=1, ensure_ascii=False))

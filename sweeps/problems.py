@@ -39,6 +39,20 @@ class RefusedError(ValueError):
         super().__init__("\n".join(map(str, self.problems)))
 
 
+def refusal(
+    key: str, found: str, allowed: str, nearest: str | None = None, place: str | None = None
+) -> RefusedError:
+    """The error of a request with one problem."""
+    return RefusedError([Problem(key, found, allowed, nearest, place)])
+
+
+def refuse(problems: Iterable[Problem]) -> None:
+    """Raises RefusedError if there are problems. Each is reported once."""
+    unique_problems = dict.fromkeys(problems)
+    if unique_problems:
+        raise RefusedError(unique_problems)
+
+
 def damaged(error: "DamagedFileError") -> Problem:
     """The problem with a damaged file, and its remedy."""
     return Problem(error.path.name, str(error), error.remedy)

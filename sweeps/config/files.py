@@ -12,7 +12,7 @@ import yaml
 import sweeps
 from sweeps.config.schema import PLATFORM, Schema
 from sweeps.config.tasks import OURS, TaskSource
-from sweeps.problems import UNKNOWN_KEY, Problem, RefusedError, nearest
+from sweeps.problems import UNKNOWN_KEY, Problem, RefusedError, nearest, refusal
 
 TASKS = "task"
 """The folder of ``conf/`` for users' tasks: each has a folder in it, and they share the files next
@@ -211,7 +211,7 @@ def file_problems(path: Path, file: str, group: str, schema: Schema) -> list[Pro
         fault = f"is not plain YAML: {reason}"
         allowed = "must contain groups of keys, in UTF-8"
         location = f"{file}{line}"
-        raise RefusedError([Problem(path.stem, fault, allowed, place=location)]) from None
+        raise refusal(path.stem, fault, allowed, place=location) from None
     misread = [*_misread_numbers(keys, file), *_missing_values(keys, file)]
     if group in ABOUT_ALL_GROUPS and not HEADER.match(text):
         allowed = 'must begin with "# @package _global_"'

@@ -24,7 +24,7 @@ from sweeps.costs.measurement import Measurement, keep_calibrated
 from sweeps.costs.slots import slots_of, this_machine
 from sweeps.planning.plan import Plan
 from sweeps.planning.planned_trial import PlannedTrial
-from sweeps.problems import Problem, RefusedError
+from sweeps.problems import Problem, refuse
 from sweeps.running.recorder import Recorder
 from sweeps.worker.pace import machine
 
@@ -63,8 +63,7 @@ def refuse_calibration(plan: Plan) -> None:
     """Raise RefusedError if calibration could not predict the sweep's times, or would disturb
     running trials."""
     problems = list(_plan_problems(plan)) or list(_size_problems(plan.composition.shared.cluster))
-    if problems:
-        raise RefusedError(problems)
+    refuse(problems)
 
 
 def _plan_problems(plan: Plan) -> Iterator[Problem]:

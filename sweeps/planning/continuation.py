@@ -23,7 +23,7 @@ from sweeps.planning.study_rows.composed_rows import Composition
 from sweeps.planning.study_rows.known_rows import known_rows, without
 from sweeps.planning.study_rows.study_record import StudyRecord, read_record
 from sweeps.planning.user_code.versions import with_code
-from sweeps.problems import COMMAND_LINE, Problem, RefusedError
+from sweeps.problems import COMMAND_LINE, Problem, RefusedError, refusal, refuse
 from tracking.study import Study
 from tracking.words import plural
 
@@ -101,8 +101,7 @@ def _continued_plan(names: "_Names", argv: list[str], add: bool) -> Plan:
     problems = record_faults(names.composition, record)
     if new and not add:
         problems.append(_not_recorded(names, new, argv))
-    if problems:
-        raise RefusedError(dict.fromkeys(problems))
+    refuse(problems)
     plan = plan_trials(names.composition, [*record.pairs, *new], record.study)
     requested_names = {_trial_name(pair) for pair in requested}
     trials = _trials_to_run(names, plan, requested_names, argv)
@@ -260,7 +259,7 @@ def _refuse_without_weights(names: _Names, untrained_hosts: list[str], argv: lis
     seed_key = names.seed_key or "sweep.seeds"
     first = command(names.verb, *naming(argv), f"row={row}", f"{seed_key}={seed}")
     fault = f"only scores the weights of {host}, which is not finished"
-    raise RefusedError([Problem("row", fault, f"type `{first}` first", place=COMMAND_LINE)])
+    raise refusal("row", fault, f"type `{first}` first", place=COMMAND_LINE)
 
 
 def _list_of(noun: str, values: Sequence[object]) -> str:

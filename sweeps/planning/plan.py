@@ -16,7 +16,7 @@ from sweeps.planning.planned_trial import PlannedTrial
 from sweeps.planning.source_trial import Source
 from sweeps.planning.study_rows.composed_rows import ComposedRow, Composition
 from sweeps.planning.study_rows.row_words import shown_change, size_notes
-from sweeps.problems import RefusedError
+from sweeps.problems import refuse
 from sweeps.task import Costs, Task
 from tracking.activity.runners import in_hand
 from tracking.code import Code
@@ -142,8 +142,7 @@ def plan_trials(
     hosts = _hosts(composition, trained, before)
     trials = _with_hosts(trained, hosts.of_scoring_trials())
     problems = [*hosts.problems(), *folder_faults(trials)]
-    if problems:
-        raise RefusedError(dict.fromkeys(problems))
+    refuse(problems)
     return Plan(composition, trials)
 
 

@@ -8,7 +8,7 @@ from filelock import FileLock
 from sweeps.planning.plan import Plan
 from sweeps.planning.plan_record import recorded
 from sweeps.planning.study_rows.study_record import decides_weights, values_of
-from sweeps.problems import Problem, RefusedError
+from sweeps.problems import Problem, refuse
 from tracking.study_lock import LOCK_FILE, Lock, lock_line, lock_of, read_lock, write_lock
 from tracking.uri import is_secret
 
@@ -46,8 +46,7 @@ def _locked_keys(plan: Plan) -> set[str]:
 
 def _refuse(plan: Plan) -> None:
     problems = list(_problems(plan))
-    if problems:
-        raise RefusedError(problems)
+    refuse(problems)
 
 
 def _problems(plan: Plan) -> Iterator[Problem]:

@@ -10,7 +10,7 @@ from sweeps.planning.studies.known_studies import known_study, log_entry
 from sweeps.planning.study_rows.composed_rows import Composition
 from sweeps.planning.study_rows.row_words import cells
 from sweeps.planning.study_rows.study_record import recording, values_of
-from sweeps.problems import Problem, RefusedError
+from sweeps.problems import refusal
 from sweeps.trees import dotted
 from tracking.study import Study, StudyTrial
 
@@ -70,7 +70,7 @@ def _refuse_changed_settings(plan: Plan, study: Study) -> None:
         changes = ", ".join(differing)
         fault = f"is {plan.folder.name}, but another process has since changed {changes}"
         allowed = "run the command again, or choose another sweep.name"
-        raise RefusedError([Problem("sweep.name", fault, allowed)])
+        raise refusal("sweep.name", fault, allowed)
 
 
 def _table_order(plan: Plan, study: Study) -> Callable[[StudyTrial], tuple[int, int, int]]:

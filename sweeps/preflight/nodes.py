@@ -24,7 +24,7 @@ from sweeps.preflight.machine import cpus, gpu_memories, memory
 from sweeps.preflight.node_facts import Packages, package_problems, packages
 from sweeps.preflight.places import local, nearest_existing
 from sweeps.preflight.sent_code import to_plain
-from sweeps.problems import Problem, RefusedError
+from sweeps.problems import Problem, RefusedError, refusal, refuse
 from sweeps.processes.ray_private import LOGS, REQUEST_S
 from sweeps.processes.times import HEAD_CONNECTS_S, JOINED_S, NODE_ANSWER_S, NODES_S
 
@@ -99,8 +99,7 @@ def _with_ray_address(problem: Problem) -> Problem:
 def _nodes_at(address: str, question: Question | None, answer_s: float) -> list[Node]:
     """The nodes of the cluster at this address. Raises RefusedError."""
     problems = list(address_problems(address))
-    if problems:
-        raise RefusedError(problems)
+    refuse(problems)
     _refuse_silent_head(address)
     node_fields = _query_nodes(address, question, answer_s)
     if not node_fields:
@@ -173,7 +172,7 @@ def _unjoined(address: str, output: str) -> RefusedError:
 
 
 def _unreached(address: str, cause: str, allowed: str = NOT_REACHED) -> RefusedError:
-    return RefusedError([Problem("cluster.address", f"is {address}, but {cause}", allowed)])
+    return refusal("cluster.address", f"is {address}, but {cause}", allowed)
 
 
 SHOWN_NODES = 3

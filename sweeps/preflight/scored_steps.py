@@ -8,7 +8,7 @@ from threading import Thread
 
 from sweeps.planning.plan import Plan
 from sweeps.planning.planned_trial import PlannedTrial
-from sweeps.problems import Problem, RefusedError
+from sweeps.problems import Problem, refuse
 from sweeps.processes.times import PLACE_ANSWER_S
 from sweeps.worker.checkpoints import saved_steps
 from sweeps.worker.last_step import config_until, ended_early, without_last_state
@@ -19,8 +19,7 @@ from tracking.files import DamagedFileError
 def refuse_missing_steps(plan: Plan) -> None:
     """Raise RefusedError if there are any ``step_problems``."""
     problems = list(step_problems(plan))
-    if problems:
-        raise RefusedError(problems)
+    refuse(problems)
 
 
 def step_problems(plan: Plan) -> Iterator[Problem]:

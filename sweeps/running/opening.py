@@ -14,6 +14,7 @@ from rich.markup import escape
 
 from sweeps.config.schema import Schema
 from sweeps.config.tasks import load_task
+from sweeps.console import print_line
 from sweeps.planning.cautions import cautions
 from sweeps.planning.plan import Plan
 from sweeps.planning.plan_record import recorded
@@ -23,7 +24,7 @@ from sweeps.planning.studies.known_studies import known_study
 from sweeps.planning.studies.trial_lock import trial_lock
 from sweeps.planning.user_code.origin import keep_origin, origin_of
 from sweeps.preflight.scored_steps import refuse_missing_steps
-from sweeps.problems import damaged
+from sweeps.problems import damaged, refuse
 from sweeps.running.recorder import write_config
 from sweeps.running.stopping import Stopping, announced
 from sweeps.running.syncer import syncing
@@ -108,7 +109,7 @@ def print_cautions(
     lines = list(cautions(plan))
     for line in lines:
         if line not in printed:
-            console.print(escape(line), style="yellow", soft_wrap=True)
+            print_line(console, line, "yellow")
     return printed | {*lines}
 
 
@@ -134,8 +135,7 @@ def _refuse_other_copies(plan: Plan, prepared: set[str]) -> None:
             check = partial(check_data, planned.folder, *copy)
             # still damaged: another process runs that trial and repairs it
             problems += unless_damaged(check, [])
-    if problems:
-        raise RefusedError(dict.fromkeys(problems))
+    refuse(problems)
 
 
 def prepare_data(plan: Plan, console: Console) -> None:
@@ -157,8 +157,7 @@ def prepare_data(plan: Plan, console: Console) -> None:
                 problems += _prepare(task, sharing, console)
             except RefusedError as error:
                 problems += error.problems
-    if problems:
-        raise RefusedError(dict.fromkeys(problems))
+    refuse(problems)
 
 
 def _prepare(task: Task[Any], trials: list[PlannedTrial], console: Console) -> list[Problem]:
@@ -175,7 +174,7 @@ def _prepare(task: Task[Any], trials: list[PlannedTrial], console: Console) -> l
             "The task's code has changed: its data is prepared again. "
             f"{earlier} stays for the trials that used it."
         )
-        console.print(escape(text), soft_wrap=True)
+        print_line(console, text)
     with _preparation_shown(task.title(configs[0]) or task.name, is_new, console) as on_progress:
         prepare_once(task, configs, data_folder, planned.fingerprint, on_progress, planned.code)
         return [
@@ -236,9 +235,8 @@ def _without_unreadable(plan: Plan, console: Console) -> Plan:
         raise RefusedError(damaged(error) for errors in left_out.values() for error in errors)
     for name, errors in left_out.items():
         faults = ", ".join(error.note for error in errors)
-        console.print(
-            escape(f"{name}: {faults}; the file is left unchanged, and the trial is skipped"),
-            soft_wrap=True,
+        print_line(
+            console, f"{name}: {faults}; the file is left unchanged, and the trial is skipped"
         )
     return reduced
 
@@ -256,7 +254,7 @@ def repair(plan: Plan, console: Console) -> None:
             trial_lock(planned.folder) if planned.finished else nullcontext(),
         ):
             for line in _repair_lines(planned):
-                console.print(escape(f"{planned.trial.name}: {line}"), soft_wrap=True)
+                print_line(console, f"{planned.trial.name}: {line}")
 
 
 def _unreadable(planned: PlannedTrial) -> list[UnreadableError]:

@@ -9,8 +9,8 @@ from typing import Any
 
 from rich.console import Console, RenderableType
 from rich.live import Live
-from rich.markup import escape
 
+from sweeps.console import print_line
 from sweeps.planning.plan import Plan
 from sweeps.planning.planned_trial import PlannedTrial
 from sweeps.planning.user_code.watch import CodeWatch
@@ -287,7 +287,7 @@ class Progress:
 
     def _say(self, text: str) -> None:
         # a cause may contain text that looks like markup
-        self.console.print(escape(text), soft_wrap=True, highlight=False)
+        print_line(self.console, text)
 
     def _look(self) -> None:
         """Look at the trials that run or whose state changed, unless the last look is too fresh."""

@@ -11,7 +11,7 @@ import typer
 
 from sweeps.console import OUT, next_verb
 from sweeps.planning.studies.study_overrides import looking
-from sweeps.problems import Problem, RefusedError
+from sweeps.problems import Problem, refusal
 from sweeps.verbs.choice import SELECTING_RECORDED, Choice, TableOptions
 from sweeps.verbs.command import OverrideList, guarded, taken_study
 from sweeps.verbs.names import NameCheck, split_names
@@ -178,7 +178,7 @@ def _refuse_typed(option: str, typed: Sequence[str], names: bool, short: bool | 
         typed = ["--row", *typed]
     if typed:
         fault = f"can't be combined with {listed(typed)}: it prints its own table"
-        raise RefusedError([Problem(option, fault, "use one")])
+        raise refusal(option, fault, "use one")
 
 
 def _print_by(
@@ -194,7 +194,7 @@ def _print_by(
     try:
         scores = bucket_scores(table, name, cuts).tested()
     except UngroupedError as error:
-        raise RefusedError([Problem("--by", error.fault, error.allowed)]) from None
+        raise refusal("--by", error.fault, error.allowed) from None
     if as_format is None:
         for metric_table in shown(scores, OUT.width, caption):
             OUT.print(metric_table)
@@ -209,7 +209,7 @@ def _cuts(by: str, ends: str) -> list[float]:
     is_rising = all(low < high for low, high in pairwise(numbers))
     if len(numbers) < len(texts) or not is_rising or (":" in by and not texts):
         allowed = "must be a name, or a name with rising numbers, such as length:10,20,30"
-        raise RefusedError([Problem("--by", f'is "{by}"', allowed)])
+        raise refusal("--by", f'is "{by}"', allowed)
     return numbers
 
 
@@ -242,7 +242,7 @@ def _refuse_label(label: str | None, as_format: TableFormat | None) -> None:
         return
     if as_format != TableFormat.tex:
         fix = "add --format tex, or leave it out"
-        raise RefusedError([Problem("--label", "is for LaTeX", fix)])
+        raise refusal("--label", "is for LaTeX", fix)
     if not LABEL.fullmatch(label):
         allowed = "must be letters, digits and any of : . _ / + -, such as tab:ablation"
-        raise RefusedError([Problem("--label", f'is "{label}"', allowed)])
+        raise refusal("--label", f'is "{label}"', allowed)

@@ -10,7 +10,7 @@ from typing import Any
 from sweeps.planning.plan import Plan
 from sweeps.planning.planned_trial import PlannedTrial
 from sweeps.planning.source_trial import Source
-from sweeps.problems import Problem, RefusedError, nearest
+from sweeps.problems import Problem, RefusedError, nearest, refusal
 from sweeps.worker.user_code.environment import variables
 from tracking.code import Code, SameCode
 from tracking.provenance import DISTRIBUTION, Provenance, cpu_model, own_files, own_version
@@ -83,7 +83,7 @@ def _finished_trials(plan: Plan, study: Study, name: str | None) -> list[Planned
         raise RefusedError([problem])
     if not finished:
         fault = f"has no finished trial in {study.name} to train again"
-        raise RefusedError([Problem("--vouch", fault, "name the study that has one by sweep.name")])
+        raise refusal("--vouch", fault, "name the study that has one by sweep.name")
     return [*finished.values()] if name is None else [finished[name]]
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from sweeps.problems import Problem, RefusedError
+from sweeps.problems import Problem, RefusedError, refusal
 from sweeps.processes.storage import alive, at_place
 from sweeps.processes.times import LOOK_AT_LOCK_S
 from sweeps.task import Task, Told
@@ -105,9 +105,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
 
 def _damaged(folder: Path, fault: str) -> RefusedError:
     allowed = "remove that folder; the same data is then prepared again"
-    return RefusedError(
-        [Problem("paths.data", f"prepared data is damaged: {fault}", allowed, None, str(folder))]
-    )
+    return refusal("paths.data", f"prepared data is damaged: {fault}", allowed, None, str(folder))
 
 
 def _digest(content: dict[str, Any]) -> str:
@@ -150,7 +148,7 @@ def prepared_folder(
         raise _cannot_prepare(prepared, error) from error
     if identity not in ("", actual_identity):
         fault = f"{socket.gethostname()} has another copy of the same data"
-        raise RefusedError([Problem("paths.data", fault, ONE_COPY, None, str(prepared))])
+        raise refusal("paths.data", fault, ONE_COPY, None, str(prepared))
     return prepared
 
 
@@ -193,9 +191,7 @@ def _prepare(
     name is complete."""
     if task.fingerprint(configs[0]) != fingerprint:
         fault = f"the data of {task.title(configs[0]) or task.name} changed after it was planned"
-        raise RefusedError(
-            [Problem("data", fault, "must not change before it is prepared; run the command again")]
-        )
+        raise refusal("data", fault, "must not change before it is prepared; run the command again")
     folder.parent.mkdir(parents=True, exist_ok=True)  # a process that failed may have removed it
     temporary = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
     try:

@@ -11,7 +11,7 @@ from sweeps.planning.studies.known_studies import known_study, study_names
 from sweeps.planning.studies.study_overrides import FREE, NAMING, by_name, chosen, names_study
 from sweeps.planning.study_rows.command_task import library_of, source_named
 from sweeps.planning.study_rows.compose import compose_settings
-from sweeps.problems import COMMAND_LINE, Problem, RefusedError, damaged, nearest
+from sweeps.problems import COMMAND_LINE, Problem, RefusedError, damaged, nearest, refusal, refuse
 from tracking.shell import shell_line
 from tracking.study import Study, studies
 
@@ -41,8 +41,7 @@ def settings_to_read(overrides: list[str] | None, used: tuple[str, ...] = ()) ->
         if not chosen([f"{key}="], NAMING, used):
             fault = "is not used by a verb that only reads"
             problems.append(Problem(key, fault, allowed, place=COMMAND_LINE))
-    if problems:
-        raise RefusedError(problems)
+    refuse(problems)
     return compose_settings(overrides or [], library=library)
 
 
@@ -56,7 +55,7 @@ def named_study(settings: Settings) -> Study:
         near = nearest(folder.name, study_names(runs))
         suggestion = shell_line([by_name(runs / near)]) if near else None
         fault = f'is "{folder.name}", but {runs} has no such study'
-        raise RefusedError([Problem("sweep.name", fault, studies_there(runs), suggestion)])
+        raise refusal("sweep.name", fault, studies_there(runs), suggestion)
     return study
 
 
@@ -95,7 +94,7 @@ def study_to_change(overrides: list[str] | None) -> NamedStudy:
         raise RefusedError([_no_study(runs)])
     if len(names) > 1:
         fault = f"is missing, and {runs} has {len(names)} studies"
-        raise RefusedError([Problem("sweep.name", fault, f"must be one of {', '.join(names)}")])
+        raise refusal("sweep.name", fault, f"must be one of {', '.join(names)}")
     settings = _with_name(settings, names[0])
     return NamedStudy(named_study(settings), settings)
 

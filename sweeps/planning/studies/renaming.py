@@ -17,7 +17,7 @@ from sweeps.config.files import BASE
 from sweeps.planning.studies.advice import command
 from sweeps.planning.studies.known_studies import log_entry
 from sweeps.planning.studies.study_overrides import placed
-from sweeps.problems import Problem, RefusedError, nearest
+from sweeps.problems import Problem, nearest, refusal
 from tracking.files import Form, read_object, to_json, unless_damaged, write_atomic
 from tracking.statistics.references import with_names
 from tracking.study import Study, StudyTrial, read_study, write_study
@@ -34,7 +34,7 @@ def refuse_half_renamed(study: Path) -> None:
     note = _note(study)
     if note is not None:
         fault = f"is {study.name}, but renaming {note['old']} in it was interrupted"
-        raise RefusedError([Problem("sweep.name", fault, _complete_first(study, note))])
+        raise refusal("sweep.name", fault, _complete_first(study, note))
 
 
 def row_problems(study: Study, old: str, new: str) -> Iterator[Problem]:

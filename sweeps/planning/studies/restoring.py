@@ -14,7 +14,7 @@ from sweeps.planning.studies.renaming import refuse_half_renamed
 from sweeps.planning.studies.study_overrides import placed
 from sweeps.planning.studies.trash import DROPPED_FILE, Trashed, list_dropped
 from sweeps.planning.studies.trial_lock import trial_lock
-from sweeps.problems import Problem, RefusedError
+from sweeps.problems import Problem, refusal, refuse
 from tracking.files import unless_damaged
 from tracking.study import STUDY_FILE, Study, StudyTrial, read_study, study_folders, write_study
 
@@ -25,7 +25,7 @@ def restore_study(item: Trashed) -> Path:
     if item.origin.exists():
         fault = f"is {item.study}, and {item.origin.parent} has a study of that name"
         rename = command("rename", item.study, "NEW", *placed(item.origin))
-        raise RefusedError([Problem("STUDY", fault, f"rename that one first: `{rename}`")])
+        raise refusal("STUDY", fault, f"rename that one first: `{rename}`")
     item.folder.rename(item.origin)
     return item.origin
 
@@ -42,7 +42,7 @@ def restore_trials(item: Trashed, names: Sequence[str], typed: Sequence[str]) ->
         runs = item.folder.parent.parent
         fault = f"belongs to the study {item.study}, which is not in {runs}"
         allowed = "restore that study first; `allelse restore` lists what there is"
-        raise RefusedError([Problem(", ".join(names), fault, allowed)])
+        raise refusal(", ".join(names), fault, allowed)
     refuse_half_renamed(home)
     with FileLock(home / ".locks" / "study"):
         study = read_study(home)
@@ -57,8 +57,7 @@ def restore_trials(item: Trashed, names: Sequence[str], typed: Sequence[str]) ->
             *_conflicts(study, item, restored),
             *_missing_hosts(study, trials),
         ]
-        if problems:
-            raise RefusedError(problems)
+        refuse(problems)
         for name, trial in restored.items():
             with trial_lock(study.trial_folder(trial)):
                 _move_back(item.folder / name, study.folder / trial.name)

@@ -10,7 +10,7 @@ from sweeps.planning.studies.advice import command
 from sweeps.planning.studies.known_studies import known_study
 from sweeps.planning.studies.study_overrides import by_name
 from sweeps.planning.study_rows.study_record import StudyRecord
-from sweeps.problems import COMMAND_LINE, Problem, RefusedError
+from sweeps.problems import COMMAND_LINE, RefusedError, refusal
 from tracking.observed.record import is_observed
 from tracking.study import Study
 
@@ -55,7 +55,7 @@ def source_of_study(study: Study, here: Path) -> TaskSource:
         fault = f'is "{source.name}", now a task named {source.task.name}'
         fault += f"; {study.name} was made with {study.task.name}"
         allowed = "restore the file, or choose another study"
-        raise RefusedError([Problem(TASK_KEY, fault, allowed)])
+        raise refusal(TASK_KEY, fault, allowed)
     return source
 
 
@@ -65,7 +65,7 @@ def refuse_observed(study: Study) -> None:
         table = command("table", by_name(study.folder))
         fault = f"is {study.name}, which was imported: allelse did not run its trials"
         allowed = f"type `{table}`, or choose another name to train"
-        raise RefusedError([Problem("sweep.name", fault, allowed)])
+        raise refusal("sweep.name", fault, allowed)
 
 
 def _typed_source(name: str, here: Path) -> TaskSource:

@@ -10,7 +10,7 @@ from rich.table import Table
 from sweeps.config.hydra import Library, resolved
 from sweeps.config.overrides import parse_overrides
 from sweeps.planning.study_rows.command_task import TASK_KEY, library_of
-from sweeps.problems import RefusedError
+from sweeps.problems import RefusedError, refuse
 
 
 def job_of(overrides: list[str]) -> dict[str, Any]:
@@ -35,6 +35,5 @@ def _checked(overrides: list[str]) -> tuple[Library, list[str]]:
     """The overrides without the task, which Hydra does not know. Raises RefusedError."""
     library = library_of(overrides, Path.cwd())
     _, problems = parse_overrides(overrides, library)
-    if problems:
-        raise RefusedError(problems)
+    refuse(problems)
     return library, [text for text in overrides if not text.startswith(f"{TASK_KEY}=")]

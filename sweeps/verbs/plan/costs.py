@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
-from sweeps.console import ERR
+from sweeps.console import ERR, print_line
 from sweeps.planning.studies.advice import command
 from tracking.table.text import Column, said
 from tracking.words import listed, time
@@ -49,7 +49,7 @@ def calibrated(plan: "Plan") -> bool:
         calibrate(plan, lambda text: ERR.print(escape(text), style="dim"))
     except CalibrationError as error:
         for line in error.details.strip().splitlines()[-SHOWN_LINES:]:
-            ERR.print(escape(line), style="dim", soft_wrap=True, highlight=False)
+            print_line(ERR, line, "dim")
         ERR.print(
             f"[bold red]Failed[/] in calibration: {escape(str(error))}",
             soft_wrap=True,

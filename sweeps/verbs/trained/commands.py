@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 
 from sweeps.config.tasks import DEFAULT_TASK, TaskSource, known_tasks, source_of
 from sweeps.console import next_command, print_refusal
-from sweeps.problems import Problem, RefusedError
+from sweeps.problems import RefusedError, refusal
 from sweeps.task import Trained, Typed
 from sweeps.verbs.command import Trials, guarded, refuse_without_extra
 from sweeps.verbs.trained.evaluate import evaluate
@@ -184,7 +184,7 @@ def _signature(
     except (NameError, TypeError, ValueError, KeyError):
         name = getattr(verb, "__name__", verb)
         fault = f'is "{source.name}", whose verb {name} cannot be called'
-        raise RefusedError([Problem("task", fault, FIRST_PARAMETER)]) from None
+        raise refusal("task", fault, FIRST_PARAMETER) from None
     return types, [
         parameter.replace(annotation=hints.get(parameter.name, parameter.annotation))
         for parameter in parameters

@@ -12,7 +12,7 @@ from sweeps.config.settings import Settings
 from sweeps.config.tasks import TaskSource
 from sweeps.fields import parse
 from sweeps.planning.study_rows.study_record import moved, moved_value
-from sweeps.problems import COMMAND_LINE, Problem, RefusedError
+from sweeps.problems import COMMAND_LINE, Problem, RefusedError, refusal
 from sweeps.task import Task, Typed
 from sweeps.trees import assigned
 from sweeps.verbs.names import TRIAL_KINDS, unfinished
@@ -76,7 +76,7 @@ def _read_checkpoint(path: Path, source: TaskSource, settings: Settings) -> Trai
     match = CHECKPOINT.search(path.as_posix())
     if match is None:
         allowed = "must be the folder <key>-<lineage>/a<attempt>/step-<n> of a trial's checkpoints"
-        raise RefusedError([Problem("TRIAL", f"{path} is not a checkpoint of a trial", allowed)])
+        raise refusal("TRIAL", f"{path} is not a checkpoint of a trial", allowed)
     root = match[1]
     attempt = int(match[2])
     step = int(match[3])
@@ -86,7 +86,7 @@ def _read_checkpoint(path: Path, source: TaskSource, settings: Settings) -> Trai
     trial_root = root_name(trial.key, lineage.name if lineage else "")
     if root != trial_root:
         fault = f"{path} belongs to trial {root}, but {trial.name} is {trial_root}"
-        raise RefusedError([Problem("TRIAL", fault, "must be inside its trial's folder")])
+        raise refusal("TRIAL", fault, "must be inside its trial's folder")
     record = weights_record(lineage or Lineage(), attempt, step)
     weights = replace(trial.weights, checkpoints=str(checkpoints), attempt=attempt, record=record)
     return replace(trial, weights=weights, attempt=attempt, step=step)
@@ -151,9 +151,7 @@ def _card(path: Path, task: Task[Any]) -> Card:
     if card.name != task.name:
         fault = f"{path.name} is a trial of the task {card.name}"
         hint = "`allelse table` shows the results of any task"
-        raise RefusedError(
-            [Problem("TRIAL", fault, f"must be one of the task {task.name}; {hint}")]
-        )
+        raise refusal("TRIAL", fault, f"must be one of the task {task.name}; {hint}")
     return replace(card, sets_without_artifacts=current.sets_without_artifacts)
 
 

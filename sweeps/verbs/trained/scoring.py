@@ -10,7 +10,7 @@ from typing import Any
 from sweeps.config.schema import Schema
 from sweeps.config.tasks import TaskSource, load_task
 from sweeps.planning.user_code.versions import recorded_code
-from sweeps.problems import damaged
+from sweeps.problems import damaged, refusal
 from sweeps.task import Problem, RefusedError, Task
 from sweeps.trees import dotted, nested
 from sweeps.verbs.trained.stored_weights import lineage_of
@@ -124,7 +124,7 @@ def _refuse_checkpoint(trained: TrainedTrial) -> None:
     if trained.step != trained.ended:
         fault = f"is {trained.name}, but this task's work only scores the last state"
         allowed = f"must be {trained.folder.name}, not one of its checkpoints"
-        raise RefusedError([Problem("TRIAL", fault, allowed)])
+        raise refusal("TRIAL", fault, allowed)
 
 
 def _host_weights(trained: TrainedTrial) -> HostWeights:

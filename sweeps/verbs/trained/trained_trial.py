@@ -16,7 +16,7 @@ from sweeps.planning.studies.known_studies import known_study
 from sweeps.planning.studies.trial_lock import trial_lock
 from sweeps.planning.user_code.files import user_code
 from sweeps.planning.user_code.versions import scoring_code
-from sweeps.problems import Problem, RefusedError
+from sweeps.problems import Problem, RefusedError, refusal
 from sweeps.task import NO_TEXTS, Keep, MissingStepError, Numbers, Saved, Texts
 from sweeps.verbs.names import unfinished
 from sweeps.verbs.trained.stored_weights import StoredWeights, study_lineage
@@ -174,7 +174,7 @@ class TrainedTrial:
             except MissingStepError as missing:
                 fault = f"lacks a state: {missing}"
                 allowed = "must be steps with a checkpoint"
-                raise RefusedError([Problem(self.name, fault, allowed)]) from None
+                raise refusal(self.name, fault, allowed) from None
 
     def evaluated(
         self, on: str, scores: Numbers, texts: Texts = NO_TEXTS, samples: Iterable[Numbers] = ()
@@ -209,14 +209,14 @@ class TrainedTrial:
         if not MODEL_NAME.fullmatch(name):
             rules = "no / or : in NAME; only letters, digits, - and _ in ALIAS"
             allowed = f"must be NAME or NAME@ALIAS: {rules}"
-            raise RefusedError([Problem("the registered name", f'is "{name}"', allowed)])
+            raise refusal("the registered name", f'is "{name}"', allowed)
         study = self.folder.parent
         address = self.tracking_uri or current_store(study)
         run = (Ledger(study, address).get(self.key) or Sent("")).run
         if not run:
             trial = f"{study.name}/{self.folder.name}"
             fault = f"has no run at {without_password(address, mark='')}"
-            raise RefusedError([Problem(trial, fault, "run `allelse sync` to create it")])
+            raise refusal(trial, fault, "run `allelse sync` to create it")
         model_name, _, alias = name.partition("@")
         readme = model / "README.md"
         description = readme.read_text("utf-8") if readme.is_file() else ""
@@ -224,7 +224,7 @@ class TrainedTrial:
             register(model, model_name, alias or None, run, address, description, study.parent)
         except RegistryError as error:
             fix = "fix the cause, then run it again"
-            raise RefusedError([Problem(name, f"failed: {error}", fix)]) from error
+            raise refusal(name, f"failed: {error}", fix) from error
         version = f"{model_name}@{alias}" if alias else f"{model_name}/latest"
         return _serve_command(without_password(address), f"models:/{version}")
 
