@@ -13,7 +13,7 @@ from sweeps.planning.studies.known_studies import known_study, study_names
 from sweeps.planning.studies.renaming import rename_row, rename_study, row_problems, study_problems
 from sweeps.planning.studies.study_overrides import PLACES, by_name, chosen
 from sweeps.planning.studies.trial_lock import trial_lock
-from sweeps.problems import Problem, RefusedError, nearest, refusal, refuse
+from sweeps.problems import Problem, RefusedError, Typo, refusal, refuse
 from sweeps.verbs.command import guarded, names_and_overrides
 from sweeps.verbs.remove import checkpoint_places, holding, trials_below, unsynced
 from tracking.study import Study
@@ -58,7 +58,7 @@ def _study(name: str, runs: Path) -> Study:
     study = known_study(runs / name) if name in names else None
     if study is None:
         fault = f'is "{name}", but {runs} has no such study'
-        raise refusal("STUDY", fault, studies_there(runs), nearest(name, names))
+        raise refusal("STUDY", fault, studies_there(runs), Typo(name, tuple(names)))
     return study
 
 

@@ -42,7 +42,7 @@ def settings_to_read(overrides: list[str] | None, used: tuple[str, ...] = ()) ->
             fault = "is not used by a verb that only reads"
             problems.append(Problem(key, fault, allowed, place=COMMAND_LINE))
     refuse(problems)
-    return compose_settings(overrides or [], library=library)
+    return compose_settings(overrides or [], library)
 
 
 def named_study(settings: Settings) -> Study:
