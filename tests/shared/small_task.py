@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from sweeps.task import (
-    Costs, Divided, Keep, Metric, Neutral, Observes, OtherNames, Problem, Range, RefusedError, Scores, Symbol, Task, Trial,
-)
+    Costs, Divided, Keep, Metric, Neutral, Observes, OtherNames, Problem, Range, RefusedError, Scores, Symbol, Task,
+    Trial)
 
 
 @dataclass(frozen=True)
