@@ -11,7 +11,7 @@ from sweeps.config.tasks import load_task
 from sweeps.planning.study_rows.command_task import library_of
 from sweeps.planning.study_rows.compose import compose_row
 from sweeps.problems import Problem, RefusedError
-from sweeps.worker.prepared import prepared_folder
+from sweeps.worker.prepared import TaskData
 from transformer.config import TrialConfig
 from transformer.cost import Lengths, training_flops
 from transformer.data.batches import Batch, by_length, collate, cut
@@ -109,7 +109,7 @@ def read_pairs(folder: Path) -> ParallelSet:
 def prepared_text(trial: TrialConfig, folder: Path) -> Prepared:
     """The trial's corpus, prepared once below ``folder`` as a sweep does it."""
     task = load_task("translation", Path.cwd())
-    return Prepared(prepared_folder(task, [trial], folder, task.fingerprint(trial)))
+    return Prepared(TaskData(task, folder, task.fingerprint(trial)).open([trial]))
 
 
 def drawn_pairs(

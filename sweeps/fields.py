@@ -32,7 +32,7 @@ Role = TypeVar("Role")
 
 def field_types(cls: type) -> dict[str, Any]:
     """The types of a dataclass's fields, with everything that ``Annotated`` adds."""
-    return _field_types(cls)
+    return _field_types(cls)  # mypy takes no generic class as hashable
 
 
 @cache

@@ -59,10 +59,13 @@ class Folders:
 
         Hydra reads ``config`` from the first folder, which is always a shipped one.
         """
-        roots = [conf for conf in (SHIPPED, self.user_folder) if conf]
+        roots = [SHIPPED]
+        if self.user_folder:
+            roots.append(self.user_folder)
         folders = [conf / path for path in self._paths for conf in roots]
         first = next(folder for folder in folders if self._is_shipped_config(folder))
-        return tuple(folder for folder in dict.fromkeys([first, *folders]) if folder.is_dir())
+        unique_folders = dict.fromkeys([first, *folders])
+        return tuple(folder for folder in unique_folders if folder.is_dir())
 
     def _is_shipped_config(self, folder: Path) -> bool:
         return (folder / f"{CONFIG}.yaml").is_file() and not self.is_own(folder)

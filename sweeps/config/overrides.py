@@ -38,7 +38,7 @@ class Overrides:
     """
 
     choices: dict[str, str] = field(default_factory=dict)
-    values: dict[str, Any] = field(default_factory=dict)
+    values: Values = field(default_factory=dict)
     sweeps: dict[str, list[Any]] = field(default_factory=dict)
 
     def of_group(self, group: str) -> Values:
@@ -99,7 +99,7 @@ class _Reader:
         self.makes_rows = makes_rows
         self.overrides = Overrides()
         self.problems: list[Problem] = []
-        self.first_values: dict[str, Any] = {}
+        self.first_values: Values = {}
 
     def read(self, override: TypedOverride) -> None:
         """Keep the override, or its problems."""
@@ -121,7 +121,7 @@ class _Reader:
             else:
                 self._keep(key, values[0], self.overrides.values)
 
-    def _keep(self, key: str, value: Any, target: dict[str, Any]) -> None:
+    def _keep(self, key: str, value: Any, target: Values) -> None:
         """Set the value in ``target``, unless the key already has another value."""
         first_value = self.first_values.setdefault(key, value)
         if repr(first_value) == repr(value):

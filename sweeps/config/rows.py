@@ -142,10 +142,11 @@ class RowTrees:
     ) -> None:
         """Divide the row's values, and collect its ``problems`` unless base has some: those are the
         scale's fault."""
-        changed = differences(base.paper, layered.paper, self.schema.groups)
-        undivided = apply_scale(layered.scaled, scale, self.schema, changed)
-        undivided_in_base = apply_scale(deepcopy(base.scaled), scale, self.schema)
-        self.collector.note(undivided_in_base or [*problems, *undivided], row)
+        schema = self.schema
+        changed = differences(base.paper, layered.paper, schema.groups)
+        undivided = apply_scale(layered.scaled, scale, schema, changed)
+        base_problems = apply_scale(deepcopy(base.scaled), scale, schema)
+        self.collector.note(base_problems or [*problems, *undivided], row)
 
     def _layered(self, row: str) -> Layered | None:
         """The row without and with its scale. References get values at the paper's size."""

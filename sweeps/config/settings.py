@@ -63,6 +63,12 @@ class Cluster:
     dashboard: bool = False
     sustained_tflops: Annotated[float | None, Range(0, above=True)] = None
 
+    @property
+    def needs(self) -> dict[str, float]:
+        """What one worker takes, by the names of Ray's resources."""
+        amounts = {"CPU": float(self.cpus_per_worker), "GPU": self.gpus_per_worker}
+        return {resource: amount for resource, amount in amounts.items() if amount}
+
 
 @dataclass(frozen=True)
 class Sweep:
@@ -133,13 +139,21 @@ class Settings:
     paths: Paths
 
     @property
+    def task(self) -> Task[Any]:
+        return self.source.task
+
+    @property
+    def schema(self) -> Schema:
+        return Schema.of(self.task)
+
+    @property
     def study_folder(self) -> Path:
         if self.sweep.name:
             return Path(self.paths.runs) / self.sweep.name
         title = self.source.task.title(self.trial) or self.source.task.name
         return Path(self.paths.runs) / f"{title}-{self.scale.name}"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Tree:
         """The settings as in ``conf/``: the platform's groups and the task's. Without references,
         that key is left out, as files of earlier versions lack it."""
         sweep = asdict(self.sweep)
@@ -280,7 +294,7 @@ def absolute(settings: Settings, here: Path) -> Settings:
         data=_absolute_path(paths.data, here),
         checkpoints=paths.checkpoints and _absolute_path(paths.checkpoints, here),
     )
-    trial = settings.source.task.resolved(settings.trial, here)
+    trial = settings.task.resolved(settings.trial, here)
     return replace(settings, paths=absolute_paths, trial=trial)
 
 

@@ -31,7 +31,7 @@ STORES = (
 
 def conflicts(settings: Settings, trains: bool) -> list[Problem]:
     """The problems between values. ``trains``: those of training count, too."""
-    problems = settings.source.task.problems(settings.trial) if trains else ()
+    problems = settings.task.problems(settings.trial) if trains else ()
     return [*problems, *study_problems(settings)]
 
 
@@ -62,7 +62,7 @@ def _seed_problems(sweep: Sweep) -> Iterator[Problem]:
 
 
 def _margin_problems(settings: Settings) -> Iterator[Problem]:
-    metrics = [metric.name for metric in settings.source.task.metrics if metric.tabled]
+    metrics = [metric.name for metric in settings.task.metrics if metric.tabled]
     for name, margin in settings.sweep.margin.items():
         if name not in metrics:
             fault = f'names "{name}", which is not a metric in the table'

@@ -7,7 +7,6 @@ from pathlib import Path
 from sweeps.config.files import BASE
 from sweeps.config.hydra import Library
 from sweeps.config.overrides import Overrides
-from sweeps.config.schema import Schema
 from sweeps.config.settings import Settings, Sweep
 from sweeps.planning.plan import Plan, make_plan, plan_trials
 from sweeps.planning.planned_trial import PlannedTrial
@@ -90,7 +89,7 @@ def _new_plan(composition: Composition, verb: str) -> Plan:
 
 def _single_seed(settings: Settings) -> int:
     """The seed of `allelse train`: the task's own key, or the first of ``sweep.seeds``."""
-    schema = Schema.of(settings.source.task)
+    schema = settings.schema
     if schema.seed is None:
         return settings.sweep.seeds[0]
     return int(schema.values(settings.trial)[schema.seed])
@@ -118,14 +117,14 @@ def _trials_to_run(
     """The requested trials. A sweep adds those that must be scored again, and those whose weights a
     requested trial scores."""
     scored_otherwise = [
-        planned.trial.name
+        planned.name
         for planned in plan.trials
-        if planned.scored_otherwise and planned.trial.name not in requested
+        if planned.scored_otherwise and planned.name not in requested
     ]
     untrained_hosts = [
-        planned.host.trial.name
+        planned.host.name
         for planned in plan.trials
-        if planned.trial.name in requested and planned.host and not planned.host.has_weights
+        if planned.name in requested and planned.host and not planned.host.has_weights
     ]
     if names.verb == "train":
         _refuse_mixed_scores(names, scored_otherwise)
@@ -133,7 +132,7 @@ def _trials_to_run(
         to_run = requested
     else:
         to_run = {*requested, *scored_otherwise, *untrained_hosts}
-    return tuple(planned for planned in plan.trials if planned.trial.name in to_run)
+    return tuple(planned for planned in plan.trials if planned.name in to_run)
 
 
 @dataclass(frozen=True)

@@ -57,13 +57,13 @@ def _problems(plan: Plan) -> Iterator[Problem]:
     if lock is not None:
         yield Problem(OPTION, f"is given, but {name} has its {lock.name}", allowed)
         return
-    finished = [planned.trial.name for planned in plan.trials if planned.result is not None]
+    finished = [planned.name for planned in plan.trials if planned.result is not None]
     if finished:
         fault = f"comes too late: {name} has the result of {finished[0]}"
         yield Problem(OPTION, fault, allowed)
     elif plan.before is not None and plan.before.showed_results:
         yield Problem(OPTION, f"comes too late: {name} has shown results", allowed)
     for planned in plan.to_take[:1]:
-        trial = planned.trial.name
+        trial = planned.name
         fault = f"comes too late: {trial} is taken from {plan.sources[trial].study.name}"
         yield Problem(OPTION, fault, "choose other seeds, or train it again with sweep.share=false")

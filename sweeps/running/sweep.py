@@ -63,7 +63,7 @@ def run_plan(
     """
     with (
         unrecorded_as_error(),
-        Connection(plan.composition.shared.cluster, console) as connection,
+        Connection(plan.shared.cluster, console) as connection,
         open_study(plan, command, console, connection.open, tracked) as (plan, stopping),
     ):
         if plan.pending:
@@ -81,9 +81,9 @@ def _run_on_ray(
 
     settings = plan.trials[0].settings
     recorders = {
-        planned.trial.name: Recorder(planned, plan.origin, plan.codes) for planned in plan.pending
+        planned.name: Recorder(planned, plan.origin, plan.codes) for planned in plan.pending
     }
-    hosts = {planned.trial.name: planned.trial.weights for planned in plan.pending if planned.host}
+    hosts = {planned.name: planned.trial.weights for planned in plan.pending if planned.host}
     queue = Queue(recorders, progress, stopping, settings.sweep.max_failures, hosts)
     # one machine has nothing to compare
     expected = packages() if settings.cluster.address else None

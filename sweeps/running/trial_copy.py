@@ -76,9 +76,9 @@ def take_trials(plan: Plan, console: Console) -> Plan:
     names: dict[str, list[str]] = {}
     for planned in plan.to_take:
         if not planned.folder.attempts_path.exists():
-            source = replace(plan.sources[planned.trial.name])  # reads its result again
+            source = replace(plan.sources[planned.name])  # reads its result again
             _take(planned, source)
-            names.setdefault(source.study.name, []).append(planned.trial.name)
+            names.setdefault(source.study.name, []).append(planned.name)
     for study, trials in names.items():
         print_line(console, f"Taken from {study}, not trained: {', '.join(trials)}")
     return replace(plan, sources={})
@@ -103,7 +103,7 @@ def _take(planned: PlannedTrial, source: Source) -> None:
         _rename(temporary.path, folder)
     except (FileNotFoundError, DamagedCheckpointError) as error:
         fault = f"can't be taken from {source.record}, which has just changed or been removed"
-        raise refusal(planned.trial.name, fault, "run the command again") from error
+        raise refusal(planned.name, fault, "run the command again") from error
     finally:
         shutil.rmtree(temporary.path, ignore_errors=True)
 

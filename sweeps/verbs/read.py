@@ -54,6 +54,8 @@ if TYPE_CHECKING:
 
 NO_LOG = "{name} has no log yet. `allelse train` prints to its own terminal.\n"
 NOT_BEGUN = "{name} has no attempt yet.\n"
+StudyLine = dict[str, Any]
+"""A study as one object of `allelse studies --json`."""
 
 Watching = Annotated[
     bool, typer.Option("--watch", help="Refresh every 2 s until nothing is running.")
@@ -90,9 +92,7 @@ def studies(overrides: OverrideList = None, as_json: Json = False) -> None:
         next_verb("sweep", chosen(overrides, PLACES))
 
 
-def _studies_json(
-    studies: Sequence[Study], faults: Sequence[DamagedFileError]
-) -> list[dict[str, Any]]:
+def _studies_json(studies: Sequence[Study], faults: Sequence[DamagedFileError]) -> list[StudyLine]:
     """One object per study, the most recently active first. Damaged studies come last, with only
     ``name`` and ``damage``."""
     unknown = dict.fromkeys(
@@ -104,10 +104,10 @@ def _studies_json(
     return lines
 
 
-def _studies_table(lines: Sequence[dict[str, Any]], width: int) -> Table:
+def _studies_table(lines: Sequence[StudyLine], width: int) -> Table:
     """The table of the lines of ``_studies_json``."""
-    failed: Column[dict[str, Any]] = said("failed", _failed, "number")
-    columns: tuple[Column[dict[str, Any]], ...] = (
+    failed: Column[StudyLine] = said("failed", _failed, "number")
+    columns: tuple[Column[StudyLine], ...] = (
         said("study", itemgetter("name")),
         said("seeds", _rows_and_seeds, "name", "rows × seeds"),
         said("finished", _finished, "number"),
@@ -119,25 +119,25 @@ def _studies_table(lines: Sequence[dict[str, Any]], width: int) -> Table:
     return terminal(TextTable("", columns, lines_of(columns, lines), styles=styles), width, text=8)
 
 
-def _rows_and_seeds(line: dict[str, Any]) -> str:
+def _rows_and_seeds(line: StudyLine) -> str:
     return "damaged" if line["damage"] else f"{line['rows']} × {line['seeds']}"
 
 
-def _finished(line: dict[str, Any]) -> str:
+def _finished(line: StudyLine) -> str:
     return "" if line["damage"] else f"{line['finished']} of {line['trials']}"
 
 
-def _failed(line: dict[str, Any]) -> str:
+def _failed(line: StudyLine) -> str:
     return str(line["failed"] or "")
 
 
-def _minute(line: dict[str, Any]) -> str:
+def _minute(line: StudyLine) -> str:
     """When the study was last active, such as 2030-01-31 12:00."""
     moment = line["active"] or ""
     return moment.replace("T", " ")[:16]
 
 
-def _study_line(study: Study) -> dict[str, Any]:
+def _study_line(study: Study) -> StudyLine:
     """The study as one object of `allelse studies --json`."""
     states = [standing.state for standing in study.standings()]
     base = next((row for row in table(study) if row.row == BASE and row.seeds), None)

@@ -4,7 +4,6 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -14,21 +13,19 @@ from rich.markup import escape
 
 from sweeps.config.files import BASE
 from sweeps.console import OUT, next_verb, print_line
-from sweeps.planning.studies.advice import command, studies_there
-from sweeps.planning.studies.known_studies import study_names
+from sweeps.planning.studies.advice import command, no_such_study
+from sweeps.planning.studies.known_studies import log_entry, study_names
 from sweeps.planning.studies.renaming import refuse_half_renamed
 from sweeps.planning.studies.study_overrides import PLACES, chosen, looking, names_study, placed
 from sweeps.planning.studies.trash import new_folder, note_dropped
 from sweeps.planning.studies.trial_lock import trial_lock
-from sweeps.problems import Problem, RefusedError, nearest, refusal, refuse
+from sweeps.problems import Problem, RefusedError, refusal, refuse
 from sweeps.verbs.command import guarded, names_and_overrides
 from sweeps.verbs.names import trials_of, unknown_name
 from tracking.card import Card
 from tracking.files import unless_damaged
-from tracking.shell import shell_line
 from tracking.study import Study, StudyTrial, read_study, write_study
 from tracking.trial import TrialFolder
-from tracking.uri import shown_words
 
 Yes = Annotated[
     bool, typer.Option("--yes", "-y", help="Move them. Without it, only show what would move.")
@@ -227,19 +224,15 @@ def _without(study: Study, dropped: Sequence[StudyTrial], typed: Sequence[str]) 
     trials = tuple(trial for trial in study.trials if trial not in dropped)
     rows = {trial.row for trial in trials}
     seeds = {trial.seed for trial in trials}
-    request = {
-        "ts": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": shell_line(shown_words(typed)),
-        "dropped": [trial.name for trial in dropped],
-        "saw_results": study.has_results,
-    }
+    names = [trial.name for trial in dropped]
+    entry = log_entry(typed, {"dropped": names, "saw_results": study.has_results})
     return replace(
         study,
         trials=trials,
         rows=tuple(row for row in study.rows if row["row"] in rows),
         seeds=tuple(seed for seed in study.seeds if seed in seeds),
         cells={row: cells for row, cells in study.cells.items() if row in rows},
-        asked=(*study.asked, request),
+        asked=(*study.asked, entry),
     )
 
 
@@ -255,9 +248,7 @@ def _studies(runs: Path, names: Sequence[str]) -> list[Path]:
         study = _study_name(runs, name)
         folders[runs / study] = None
         if study not in recorded:
-            fault = f'is "{name}", but {runs} has no such study'
-            suggestion = nearest(name, recorded)
-            problems.append(Problem("STUDY", fault, studies_there(runs), suggestion))
+            problems.append(no_such_study("STUDY", name, runs))
     refuse(problems)
     return list(folders)
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sweeps.console import OUT, next_verb, print_line
-from sweeps.planning.studies.advice import studies_there
+from sweeps.planning.studies.advice import no_such_study
 from sweeps.planning.studies.known_studies import known_study, study_names
 from sweeps.planning.studies.renaming import rename_row, rename_study, row_problems, study_problems
 from sweeps.planning.studies.study_overrides import PLACES, by_name, chosen
 from sweeps.planning.studies.trial_lock import trial_lock
-from sweeps.problems import Problem, RefusedError, Typo, refusal, refuse
+from sweeps.problems import Problem, RefusedError, refusal, refuse
 from sweeps.verbs.command import guarded, names_and_overrides
 from sweeps.verbs.remove import checkpoint_places, holding, trials_below, unsynced
 from tracking.study import Study
@@ -54,11 +54,9 @@ def rename(arguments: Names) -> None:
 
 def _study(name: str, runs: Path) -> Study:
     """The study of this name. Raises RefusedError with the nearest one."""
-    names = study_names(runs)
-    study = known_study(runs / name) if name in names else None
+    study = known_study(runs / name) if name in study_names(runs) else None
     if study is None:
-        fault = f'is "{name}", but {runs} has no such study'
-        raise refusal("STUDY", fault, studies_there(runs), Typo(name, tuple(names)))
+        raise RefusedError([no_such_study("STUDY", name, runs)])
     return study
 
 

@@ -110,7 +110,9 @@ def _page_problems(output: Path) -> Iterator[Problem]:
 
 def _folder_problems(option: str, folder: Path) -> Iterator[Problem]:
     """The nearest existing folder must be one in which files can be made."""
-    path = folder.absolute()
-    existing = next(parent for parent in (path, *path.parents) if parent.exists())
-    if not (existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)):
+    existing = folder.absolute()
+    while not existing.exists():
+        existing = existing.parent
+    is_writable = os.access(existing, os.W_OK | os.X_OK)
+    if not (existing.is_dir() and is_writable):
         yield Problem(option, f"is in {existing}", "must be in a writable folder")

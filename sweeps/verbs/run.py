@@ -155,18 +155,18 @@ def _print_outcome(
     for trial in failed:
         _print_failed_trial(plan, trial, overrides)
     if with_report:
-        write_report(table, plan.composition.shared)
-    unfinished = {trial.trial.name for trial in plan.trials if _could_have_finished(trial)}
+        write_report(table, plan.shared)
+    unfinished = {trial.name for trial in plan.trials if _could_have_finished(trial)}
     if unfinished:
         selecting = SELECTING if len(plan.trials) < len(study.trials) else ()
         from sweeps.planning.studies.named_study import going_on
 
         words = going_on(plan.folder, overrides, selecting)
-        next_run(verb, study, plan.composition.shared, words, bool(failed))
+        next_run(verb, study, plan.shared, words, bool(failed))
         return 1 if failed or not unfinished <= {*stopped} else 130
     following = "report"
     if with_report:
-        following = "ui" if plan.composition.shared.tracking.enabled else "sync"
+        following = "ui" if plan.shared.tracking.enabled else "sync"
     next_verb(following, looking(plan.folder, overrides))
     return 0
 
@@ -182,8 +182,8 @@ def _print_counts(plan: "Plan", failed: "Collection[PlannedTrial]") -> None:
 
 def _print_failed_trial(plan: "Plan", trial: "PlannedTrial", overrides: list[str] | None) -> None:
     """Why the trial failed, and where to read more."""
-    print_line(OUT, f"  {trial.trial.name}: {trial.folder.cause() or ''}")
-    logs = command("logs", trial.trial.name, *looking(plan.folder, overrides))
+    print_line(OUT, f"  {trial.name}: {trial.folder.cause() or ''}")
+    logs = command("logs", trial.name, *looking(plan.folder, overrides))
     hint = f"  type `{escape(logs)}`, or read {escape(str(trial.folder.error_path))}"
     OUT.print(hint, soft_wrap=True, style="dim")
 

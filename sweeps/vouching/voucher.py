@@ -40,7 +40,7 @@ def vouch(plan: Plan, name: str | None, command: list[str], check: Check, say: S
     study = plan.before
     if study is None:
         raise _refusal(f"has no study {plan.folder.name} to compare with", NO_STUDY)
-    code = scoring_code(study, plan.composition.shared.source)
+    code = scoring_code(study, plan.shared.source)
     candidate = chosen_candidate(plan, study, code, name)
     with retrial_folder(study.folder.parent) as folder:
         retrial = check(retrial_of(candidate, plan, code, folder))

@@ -6,12 +6,12 @@ from pathlib import Path
 from sweeps.config.overrides import parse_overrides
 from sweeps.config.schema import Schema
 from sweeps.config.settings import Settings
-from sweeps.planning.studies.advice import studies_there
+from sweeps.planning.studies.advice import no_such_study
 from sweeps.planning.studies.known_studies import known_study, study_names
 from sweeps.planning.studies.study_overrides import FREE, NAMING, by_name, chosen, names_study
 from sweeps.planning.study_rows.command_task import library_of, source_named
 from sweeps.planning.study_rows.compose import compose_settings
-from sweeps.problems import COMMAND_LINE, Problem, RefusedError, damaged, nearest, refusal, refuse
+from sweeps.problems import COMMAND_LINE, Problem, RefusedError, damaged, refusal, refuse
 from tracking.shell import shell_line
 from tracking.study import Study, studies
 
@@ -51,11 +51,10 @@ def named_study(settings: Settings) -> Study:
     folder = settings.study_folder
     study = known_study(folder)
     if study is None:
-        runs = Path(settings.paths.runs)
-        near = nearest(folder.name, study_names(runs))
-        suggestion = shell_line([by_name(runs / near)]) if near else None
-        fault = f'is "{folder.name}", but {runs} has no such study'
-        raise refusal("sweep.name", fault, studies_there(runs), suggestion)
+        problem = no_such_study("sweep.name", folder.name, Path(settings.paths.runs))
+        near = problem.suggestion
+        suggestion = near and shell_line([by_name(folder.with_name(near))])
+        raise RefusedError([replace(problem, nearest=suggestion)])
     return study
 
 

@@ -1,7 +1,6 @@
 """What Hydra composes from a command's overrides: the tree, and the files that it comes from."""
 
 from pathlib import Path
-from typing import Any
 
 from rich import box
 from rich.markup import escape
@@ -11,9 +10,10 @@ from sweeps.config.hydra import Library, resolved
 from sweeps.config.overrides import parse_overrides
 from sweeps.planning.study_rows.command_task import TASK_KEY, library_of
 from sweeps.problems import RefusedError, refuse
+from sweeps.trees import Tree
 
 
-def job_of(overrides: list[str]) -> dict[str, Any]:
+def job_of(overrides: list[str]) -> Tree:
     """As `hydra.compose("config", overrides)`, resolved. Raises RefusedError."""
     library, options = _checked(overrides)
     tree, problems = resolved(library.compose(*options))

@@ -96,7 +96,7 @@ def read_record(study: Study, source: TaskSource) -> StudyRecord:
 
 def values_of(settings: Settings) -> Values:
     """The final values that a study records, by dotted key: those of its task, and the scale's."""
-    schema = Schema.of(settings.source.task)
+    schema = settings.schema
     task_values = schema.values(settings.trial)
     values = {key: value for key, value in task_values.items() if schema.is_recorded(key)}
     for name, value in settings.to_dict()["scale"].items():
@@ -129,7 +129,7 @@ def recording(
         rows=tuple(rows[name] for name in names if name in rows),
         seeds=tuple(seeds),
         chosen=_chosen(composition, base),
-        task=task_card(composition.base.source.task),
+        task=task_card(composition.base.task),
     )
 
 

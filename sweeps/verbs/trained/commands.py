@@ -117,7 +117,9 @@ def _command(verb: Callable[..., Any], source: TaskSource) -> Callable[..., int 
     """
     types, parameters = _signature(verb, source)
     typed_names = [parameter.name for parameter in parameters if parameter.annotation is Typed]
-    texts = {parameter.name: _metavar(parameter) for parameter in parameters if _is_text(parameter)}
+    texts = {
+        parameter.name: parameter.name.upper() for parameter in parameters if _is_text(parameter)
+    }
 
     def run(arguments: list[str], **options: Any) -> int | None:
         refuse_without_extra()
@@ -151,11 +153,6 @@ def _is_text(parameter: inspect.Parameter) -> bool:
     """Whether the verb takes it after the trial on the command line, not as an option."""
     metadata = getattr(parameter.annotation, "__metadata__", ())
     return any(isinstance(entry, ARGUMENT) for entry in metadata)
-
-
-def _metavar(parameter: inspect.Parameter) -> str:
-    """The name of a text in help and refusals, such as SENTENCE."""
-    return parameter.name.upper()
 
 
 def _arguments(texts: Sequence[str]) -> Any:

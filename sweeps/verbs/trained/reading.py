@@ -16,7 +16,7 @@ from sweeps.problems import COMMAND_LINE, Problem, RefusedError, refusal
 from sweeps.task import Task, Typed
 from sweeps.trees import assigned
 from sweeps.verbs.names import TRIAL_KINDS, unfinished
-from sweeps.verbs.texts import data_folder
+from sweeps.verbs.texts import data_of_trial
 from sweeps.verbs.trained.stored_weights import StoredWeights, stored_weights, study_lineage
 from sweeps.verbs.trained.trained_trial import TrainedTrial
 from sweeps.worker.checkpoint_files import MANIFEST
@@ -120,12 +120,11 @@ def _read_trial(path: Path, source: TaskSource, settings: Settings) -> TrainedTr
         trained_config=config,
         config=config,
         key=stored["key"],
-        fingerprint=stored["data_fingerprint"],
         step=step,
         ended=step,
         attempt=result.get("attempt", 0),
         weights=weights,
-        data_folder=data_folder(task, stored, Path(settings.paths.data), folder),
+        task_data=data_of_trial(task, stored, Path(settings.paths.data), folder),
         tracking_uri=settings.tracking.uri,
     )
 
