@@ -145,8 +145,9 @@ def print_refusal(refused: RefusedError | DamagedFileError, outcome: str) -> Non
             key += f" [dim]({escape(problem.place)})[/]"
         ERR.print(f"  {key} {escape(problem.found)}", soft_wrap=True)
         ERR.print(f"      {escape(problem.allowed)}", soft_wrap=True)
-        if problem.nearest:
-            ERR.print(f"      did you mean [bold]{escape(problem.nearest)}[/]?", soft_wrap=True)
+        suggestion = problem.suggestion
+        if suggestion:
+            ERR.print(f"      did you mean [bold]{escape(suggestion)}[/]?", soft_wrap=True)
     outcome = error.outcome or outcome
     if outcome:
         ERR.print(escape(outcome))

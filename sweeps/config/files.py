@@ -12,7 +12,7 @@ import yaml
 import sweeps
 from sweeps.config.schema import PLATFORM, Schema
 from sweeps.config.tasks import OURS, TaskSource
-from sweeps.problems import UNKNOWN_KEY, Problem, RefusedError, nearest, refusal
+from sweeps.problems import UNKNOWN_KEY, Problem, RefusedError, Typo, refusal
 
 TASKS = "task"
 """The folder of ``conf/`` for users' tasks: each has a folder in it, and they share the files next
@@ -133,7 +133,7 @@ class Folders:
         folder = Path(self.written_to(f"{group}/{name}")).parent
         fault = f'is "{name}", but {folder}/ has no such file'
         allowed = f"must be one of {', '.join(options)}"
-        return Problem(group, fault, allowed, nearest(Path(name).stem, options), location)
+        return Problem(group, fault, allowed, Typo(Path(name).stem, tuple(options)), location)
 
     def shadowing(self, path: str) -> list[Problem]:
         """Problems of a user's file that has the name of a shipped one, but another content."""
@@ -311,7 +311,7 @@ def _unknown_groups(
         if name in (*PLATFORM, "task", "hydra"):
             yield Problem(name, f"is set by {owner}", allowed, place=location)
         else:
-            yield Problem(name, UNKNOWN_KEY, allowed, nearest(name, groups), location)
+            yield Problem(name, UNKNOWN_KEY, allowed, Typo(name, groups), location)
 
 
 def _set_seed(keys: Iterable[FileKey], group: str, file: str, schema: Schema) -> Iterator[Problem]:

@@ -31,6 +31,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from sweeps.command_task.command_task import platform_values
 from sweeps.config.files import BASE, CONFIG, HEADER, Folders, file_problems, lines_of, reason_of
+from sweeps.config.key_hints import KeyHints
 from sweeps.config.schema import Schema
 from sweeps.config.settings import tree_type
 from sweeps.config.tasks import TaskSource
@@ -64,6 +65,7 @@ class Library:
         self.folders = Folders(here, source)
         self.schema = Schema.of(source.task)
         self.keys = keys(tree_type(source.task))
+        self.hints = KeyHints(self.schema, self.keys)
         self.row_keys = [key for key in self.keys if key.split(".")[0] in self.schema.groups]
         self._composed: dict[tuple[str, ...], Tree] = {}
 
@@ -95,6 +97,13 @@ class Library:
     @property
     def groups(self) -> tuple[str, ...]:
         return tuple(self.defaults)
+
+    def typed(self, text: str) -> "TypedOverride | None":
+        """One override of the command line; None if Hydra cannot read it."""
+        override = parsed(text, self.folders)
+        if override is None or not override.key_or_group:
+            return None
+        return TypedOverride(text, self.key_of(override.key_or_group), override)
 
     def key_of(self, name: str) -> str:
         """The key that ``name`` means: ``args.width`` for ``width``, if the task is a function."""
@@ -239,6 +248,30 @@ def option(group: str, name: str) -> str:
     return f"{group}={quoted(name)}"
 
 
+@dataclass(frozen=True)
+class TypedOverride:
+    """An override as you typed it: its ``text``, its ``key`` or group, and how Hydra reads it."""
+
+    text: str
+    key: str
+    override: Override
+
+    @property
+    def is_sweep(self) -> bool:
+        """Whether it lists several values."""
+        return self.override.is_sweep_override()
+
+    @property
+    def value_text(self) -> str:
+        return self.text.partition("=")[2].strip()
+
+    @property
+    def value_texts(self) -> list[str]:
+        """Its values, as you would type them one by one. Raises HydraException if Hydra cannot list
+        them."""
+        return list(self.override.sweep_string_iterator()) if self.is_sweep else [self.value_text]
+
+
 def parsed(text: str, folders: Folders | None = None) -> Override | None:
     """One override as Hydra reads it; None if Hydra cannot. ``folders`` has the options for
     ``glob()``."""
@@ -259,12 +292,6 @@ class _Options:
 
     def get_group_options(self, group: str, results_filter: Any = None) -> list[str]:
         return self.folders.options(group)
-
-
-def swept_values(override: Override) -> list[str]:
-    """The values of a sweep override, as you would type them. Raises HydraException if Hydra cannot
-    list them."""
-    return list(override.sweep_string_iterator())
 
 
 def _in_ascii(text: str) -> str:

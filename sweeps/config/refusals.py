@@ -7,7 +7,7 @@ from pathlib import Path
 from sweeps.config.files import BASE
 from sweeps.config.hydra import Library, option
 from sweeps.config.made_rows import MadeRow, MadeRows
-from sweeps.config.overrides import Overrides, other_name
+from sweeps.config.overrides import Overrides
 from sweeps.problems import COMMAND_LINE, UNKNOWN_KEY, Problem
 
 
@@ -69,7 +69,7 @@ class ProblemCollector:
         allowed = problem.allowed
         nearest = problem.nearest
         if problem.found == UNKNOWN_KEY:
-            nearest = other_name(problem.key, self.library.keys) or problem.nearest
+            nearest = self.library.hints.other_name(problem.key) or problem.nearest
         if row == BASE and problem.key in self.typed.sweeps:
             fault += " in base, which every row is compared with"
         if self.study and location == self.record:

@@ -13,6 +13,7 @@ from sweeps.fields import (
     Divided,
     Fingerprinted,
     Observes,
+    OtherNames,
     Role,
     Scores,
     Seed,
@@ -73,6 +74,11 @@ class Schema:
     def observes(self) -> frozenset[str]:
         """The keys that only change how training is watched."""
         return frozenset(self._keys_with(Observes))
+
+    @cached_property
+    def other_names(self) -> dict[str, OtherNames]:
+        """What other programs call the keys."""
+        return self._keys_with(OtherNames)
 
     @cached_property
     def fingerprinted(self) -> dict[str, Fingerprinted]:

@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, field, make_dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -14,7 +14,7 @@ from sweeps.config.schema import Schema
 from sweeps.config.tasks import TaskSource
 from sweeps.fields import Named, field_types, parse
 from sweeps.task import Problem, Range, Task
-from sweeps.trees import Tree
+from sweeps.trees import Tree, with_values_of
 
 VARY = "sweep.vary"
 """The key that makes rows from lists of values."""
@@ -244,6 +244,15 @@ def parse_settings(source: TaskSource, tree: object) -> tuple[Settings | None, l
         parsed.paths,
     )
     return settings, problems
+
+
+def repaired_settings(
+    source: TaskSource, tree: Tree, base: Tree, wrong: Collection[str]
+) -> Settings | None:
+    """The settings with base's values instead of the ``wrong`` ones, so that the rest can be
+    checked; None if they are still wrong."""
+    settings, _ = parse_settings(source, with_values_of(base, tree, wrong))
+    return settings
 
 
 def _text_problems(value: object, key: str = "") -> Iterator[Problem]:

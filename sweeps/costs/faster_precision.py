@@ -72,7 +72,7 @@ def examine_precisions(folder: Path) -> Iterator[Examined]:
     precision?"""
     library = library_of([], folder, trains=False)
     for scale in library.folders.options("scale"):
-        base = compose_base([f"scale={scale}"], folder, library).base
+        base = compose_base([f"scale={scale}"], library).base
         task = base.task
         if task.precision_choice is None:
             continue

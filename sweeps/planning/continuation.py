@@ -43,10 +43,13 @@ def plan_sweep(
     """
     here = here or Path.cwd()
     library = library_of(overrides, here)
-    study = _study_of(overrides, here, library)
-    record = read_record(study, source_of_study(study, here)) if study else None
+    study = _study_of(overrides, library)
+    record = None
+    if study is not None:
+        record = read_record(study, source_of_study(study, here))
+        library = Library(record.source, here)
     compose = compose_row if verb == "train" else compose_sweep
-    composition = compose(overrides, here, record, None if record else library)
+    composition = compose(overrides, library, record)
     if record is None:
         plan = _new_plan(composition, verb)
     else:
@@ -66,11 +69,11 @@ def plan_row(
     return plan_sweep(overrides, add, "train", here, changed_code)
 
 
-def _study_of(overrides: list[str], here: Path, library: Library) -> Study | None:
+def _study_of(overrides: list[str], library: Library) -> Study | None:
     """The recorded study that the overrides name, if there is one. Raises RefusedError if its file
     is damaged."""
     try:
-        settings = compose_settings(naming(overrides), here, library=library)
+        settings = compose_settings(naming(overrides), library)
     except RefusedError:  # reported with all other problems when the rows are composed
         return None
     return known_study(settings.study_folder)

@@ -137,8 +137,8 @@ def finished_elsewhere(study: Path, keys: set[str]) -> Iterator[tuple[Study, Stu
         if other_study is None:
             continue
         for trial in other_study.trials:
-            folder = other_study.trial_folder(trial)
-            if trial.key in keys and folder.finished_result(trial.key) is not None:
+            trial_folder = other_study.trial_folder(trial)
+            if trial.key in keys and trial_folder.finished_result(trial.key) is not None:
                 yield other_study, trial
 
 

@@ -15,6 +15,7 @@ from sweeps.planning.plan import Plan
 from sweeps.planning.planned_trial import PlannedTrial, configurations
 from sweeps.planning.studies.advice import command, some_of
 from sweeps.planning.studies.study_overrides import chosen, naming
+from sweeps.planning.study_rows.command_task import library_of
 from sweeps.planning.study_rows.compose import compose_base
 from sweeps.planning.study_rows.composed_rows import Composition
 from sweeps.preflight.machine import cards_without_bf16, fitting_workers, shares
@@ -102,7 +103,8 @@ def _problems_without_plan(overrides: list[str], one_process: bool) -> list[Prob
     """The problems of shared settings if the overrides make no plan; [] if those settings are
     invalid, too."""
     try:
-        base = compose_base([*naming(overrides), *chosen(overrides, SHARED_GROUPS)])
+        shared = [*naming(overrides), *chosen(overrides, SHARED_GROUPS)]
+        base = compose_base(shared, library_of(shared, Path.cwd(), trains=False))
     except RefusedError:
         return []
     problems = _shared_problems(base.shared, one_process)

@@ -168,11 +168,12 @@ def _examine_size(subject: str, size: int, least: int, advice: str) -> Examined:
 
 def _examine_configuration() -> Examined:
     """Whether all rows of the default sweep compose."""
+    from sweeps.planning.study_rows.command_task import library_of
     from sweeps.planning.study_rows.compose import compose_sweep
     from sweeps.problems import RefusedError
 
     try:
-        rows = len(compose_sweep([]).rows)
+        rows = len(compose_sweep([], library_of([], Path.cwd())).rows)
     except RefusedError as error:
         return Examined("conf", "failed", str(error.problems[0]), "fix this file")
     return Examined("conf", "ok", f"{rows} rows compose")

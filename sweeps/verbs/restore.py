@@ -11,7 +11,7 @@ from sweeps.planning.studies.advice import some_of
 from sweeps.planning.studies.restoring import restore_study, restore_trials
 from sweeps.planning.studies.study_overrides import PLACES, by_name, chosen
 from sweeps.planning.studies.trash import Trashed, trashed
-from sweeps.problems import Problem, nearest, refuse
+from sweeps.problems import Problem, Typo, refuse
 from sweeps.verbs.command import guarded, names_and_overrides
 from tracking.table.text import Column, TextTable, lines_of, said, terminal
 
@@ -102,7 +102,7 @@ def _named_item(name: str, items: Sequence[Trashed]) -> tuple[Trashed, Sequence[
         names |= dict.fromkeys([item.study, *(item.trials or ()), *item.rows()])
     contents = f"the trash has {some_of(list(names))}" if names else "the trash is empty"
     fault = f'is "{name}", which is not in the trash'
-    return Problem("NAME", fault, contents, nearest(inner_name, names))
+    return Problem("NAME", fault, contents, Typo(inner_name, tuple(names)))
 
 
 def _named_trials(item: Trashed, study: str, inner_name: str) -> Sequence[str] | None:

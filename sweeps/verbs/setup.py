@@ -120,6 +120,7 @@ def config(overrides: OverrideList = None, cfg: HydraConfig = None, info: HydraI
     """
     import yaml
 
+    from sweeps.planning.study_rows.command_task import library_of
     from sweeps.planning.study_rows.compose import compose_row
     from sweeps.planning.study_rows.composed_files import defaults_of, job_of
     from tracking.uri import shown_tree
@@ -129,8 +130,11 @@ def config(overrides: OverrideList = None, cfg: HydraConfig = None, info: HydraI
     if info:
         OUT.print(defaults_of(overrides or []))
         return
-    row = None if cfg else compose_row(overrides or []).rows[0]
-    tree = job_of(overrides or []) if row is None else row.settings.to_dict()
+    if cfg:
+        tree = job_of(overrides or [])
+    else:
+        library = library_of(overrides or [], Path.cwd())
+        tree = compose_row(overrides or [], library).rows[0].settings.to_dict()
     sys.stdout.write(yaml.safe_dump(shown_tree(tree), sort_keys=False, allow_unicode=True))
 
 

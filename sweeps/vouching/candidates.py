@@ -10,7 +10,7 @@ from typing import Any
 from sweeps.planning.plan import Plan
 from sweeps.planning.planned_trial import PlannedTrial
 from sweeps.planning.source_trial import Source
-from sweeps.problems import Problem, RefusedError, nearest, refusal
+from sweeps.problems import Problem, RefusedError, Typo, refusal
 from sweeps.worker.user_code.environment import variables
 from tracking.code import Code, SameCode
 from tracking.provenance import DISTRIBUTION, Provenance, cpu_model, own_files, own_version
@@ -79,7 +79,7 @@ def _finished_trials(plan: Plan, study: Study, name: str | None) -> list[Planned
     if name is not None and name not in finished:
         names = ", ".join(finished) or "there is none"
         allowed = f"must be a finished trial of {study.name}: {names}"
-        problem = Problem("--vouch", f'names "{name}"', allowed, nearest(name, finished))
+        problem = Problem("--vouch", f'names "{name}"', allowed, Typo(name, tuple(finished)))
         raise RefusedError([problem])
     if not finished:
         fault = f"has no finished trial in {study.name} to train again"

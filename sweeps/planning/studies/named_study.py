@@ -42,7 +42,7 @@ def settings_to_read(overrides: list[str] | None, used: tuple[str, ...] = ()) ->
             fault = "is not used by a verb that only reads"
             problems.append(Problem(key, fault, allowed, place=COMMAND_LINE))
     refuse(problems)
-    return compose_settings(overrides or [], library=library)
+    return compose_settings(overrides or [], library)
 
 
 def named_study(settings: Settings) -> Study:
@@ -52,7 +52,8 @@ def named_study(settings: Settings) -> Study:
     study = known_study(folder)
     if study is None:
         problem = no_such_study("sweep.name", folder.name, Path(settings.paths.runs))
-        suggestion = problem.nearest and shell_line([by_name(folder.with_name(problem.nearest))])
+        near = problem.suggestion
+        suggestion = near and shell_line([by_name(folder.with_name(near))])
         raise RefusedError([replace(problem, nearest=suggestion)])
     return study
 

@@ -17,7 +17,7 @@ from sweeps.config.files import BASE
 from sweeps.planning.studies.advice import command
 from sweeps.planning.studies.known_studies import log_entry
 from sweeps.planning.studies.study_overrides import placed
-from sweeps.problems import Problem, nearest, refusal
+from sweeps.problems import Problem, Typo, refusal
 from tracking.files import Form, read_object, to_json, unless_damaged, write_atomic
 from tracking.statistics.references import with_names
 from tracking.study import Study, StudyTrial, read_study, write_study
@@ -51,7 +51,7 @@ def row_problems(study: Study, old: str, new: str) -> Iterator[Problem]:
         yield Problem("OLD", "is base, and other rows are compared with it", "must be another row")
     elif old not in rows:
         fault = f'is "{old}", which is not a row of {study.name}'
-        yield Problem("OLD", fault, f"must be one of {', '.join(rows)}", nearest(old, rows))
+        yield Problem("OLD", fault, f"must be one of {', '.join(rows)}", Typo(old, tuple(rows)))
     if not _is_name(new):
         yield Problem("NEW", f'is "{new}"', ALLOWED_NAME)
     elif new in rows:

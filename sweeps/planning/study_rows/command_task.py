@@ -9,7 +9,6 @@ from sweeps.config.tasks import DEFAULT_TASK, TaskSource, source_of, usual_task
 from sweeps.planning.studies.advice import command
 from sweeps.planning.studies.known_studies import known_study
 from sweeps.planning.studies.study_overrides import by_name
-from sweeps.planning.study_rows.study_record import StudyRecord
 from sweeps.problems import COMMAND_LINE, RefusedError, refusal
 from tracking.observed.record import is_observed
 from tracking.study import Study
@@ -19,16 +18,14 @@ NAMES_TASK = (f"{TASK_KEY}=", "paths.runs=", "sweep.name=")
 """How the overrides begin that decide the task."""
 
 
-def library_of(
-    overrides: list[str], here: Path, record: StudyRecord | None = None, trains: bool = True
-) -> Library:
+def library_of(overrides: list[str], here: Path, trains: bool = True) -> Library:
     """The configuration of the command's task. Raises RefusedError if it cannot be imported.
 
     To read a study needs no task: without ``trains``, the default task's files stand in for those
     of a recorded task.
     """
     try:
-        return Library(record.source if record else source_named(overrides, here), here)
+        return Library(source_named(overrides, here), here)
     except RefusedError:
         if trains or any(text.startswith(f"{TASK_KEY}=") for text in overrides):
             raise

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sweeps.console import ERR, OUT, print_json, print_line
-from sweeps.problems import nearest, refusal
+from sweeps.problems import Typo, refusal
 from sweeps.task import Metric, Trained
 from sweeps.verbs.command import Json
 
@@ -111,7 +111,7 @@ def _refuse_unknown_set(trials: Sequence["TrainedTrial"], set_name: str | None) 
         sets |= dict.fromkeys(trained.result()["scores"])
     if set_name is not None and set_name not in sets:
         allowed = f"must be one of {', '.join(sets)}"
-        raise refusal("--set", f'is "{set_name}"', allowed, nearest(set_name, sets))
+        raise refusal("--set", f'is "{set_name}"', allowed, Typo(set_name, tuple(sets)))
 
 
 def _table(evaluations: Sequence[Evaluation], metrics: Sequence[Metric]) -> Table:

@@ -99,6 +99,7 @@ def read_request(
     """
     from sweeps.config.hydra import Library
     from sweeps.config.overrides import parse_overrides
+    from sweeps.planning.study_rows.command_task import library_of
     from sweeps.planning.study_rows.compose import compose_settings
 
     overrides = [argument for argument in arguments if _is_override(argument, bool(texts))]
@@ -122,7 +123,8 @@ def read_request(
     refuse(problems)
     typed = Typed({key: value for key, value in parsed.values.items() if key in scoring_keys})
     trials = [*names[:1], *names[1 + len(values) :]]
-    settings = compose_settings(naming(overrides))
+    names_study = naming(overrides)
+    settings = compose_settings(names_study, library_of(names_study, Path.cwd(), trains=False))
     return Request(source, trials, typed, settings, parsed.sweeps, values)
 
 

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from composed_rows import composed_sweep
 from rich.console import Console
 from small_task import HEAD
 
 from sweeps.config.schema import task_card
 from sweeps.config.tasks import load_task
 from sweeps.planning.plan import Plan, make_plan
-from sweeps.planning.study_rows.compose import compose_sweep
 from sweeps.problems import Problem, RefusedError
 from sweeps.running.opening import prepare_data
 from sweeps.worker.prepared import TaskData
@@ -102,7 +102,7 @@ def here(tmp_path: Path) -> Path:
 def planned(here: Path, *rows: str) -> Plan:
     selection = f"sweep.rows=[{','.join(rows)}]"
     return make_plan(
-        compose_sweep(["task=letters", selection, f"paths.data={here}/data"], here), [1, 2]
+        composed_sweep(["task=letters", selection, f"paths.data={here}/data"], here), [1, 2]
     )
 
 
