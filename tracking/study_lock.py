@@ -15,7 +15,7 @@ from tracking.statistics.references import with_names
 from tracking.statistics.table_rows import BASE
 from tracking.study import Study, seconds
 from tracking.uri import without_password
-from tracking.words import cell_text, listed
+from tracking.words import cell_text, grouped, listed
 
 LOCK_FILE = "lock.json"
 TRIAL: Form = {"row": str, "seed": int, "key": str}
@@ -376,9 +376,7 @@ def _trial_name(pair: tuple[str, int]) -> str:
 
 def _seed_words(pairs: Sequence[tuple[str, int]]) -> str:
     """Such as "4, 5 of base; 4 of wide"."""
-    seeds_of_row: dict[str, list[str]] = {}
-    for row, seed in pairs:
-        seeds_of_row.setdefault(row, []).append(str(seed))
+    seeds_of_row = grouped((row, str(seed)) for row, seed in pairs)
     return "; ".join(f"{', '.join(seeds)} of {row}" for row, seeds in seeds_of_row.items())
 
 

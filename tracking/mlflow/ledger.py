@@ -33,7 +33,7 @@ from tracking.mlflow.inputs import inputs_digest
 from tracking.study import Study, StudyTrial, read_study
 from tracking.trial import TrialFolder
 from tracking.uri import HERE, default_uri, store_name, without_password
-from tracking.words import plural
+from tracking.words import count_of
 from tracking.words import time as as_time
 
 LEDGER = "mlflow-ledger.json"
@@ -220,7 +220,7 @@ class Lag:
         """One line, such as "12 reports behind, last sent 3 min 05 s ago: ConnectionError: …"."""
         problems = "; ".join(self.state.problems)
         if self.behind or problems:
-            behind = f"{self.behind} {plural('report', self.behind)} behind, {self._last_sent()}"
+            behind = f"{count_of(self.behind, 'report')} behind, {self._last_sent()}"
             return f"{behind}: {problems}" if problems else behind
         if not self.changed:
             return f"up to date{self._exceptions()}"

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from tracking.observed.source_table import SourceTable, Value, is_number, whole_number
+from tracking.words import grouped
 
 
 def _set(words: str) -> frozenset[str]:
@@ -270,6 +271,10 @@ def _has_fractions(numbers: Sequence[Value]) -> bool:
     return any(whole_number(value) is None for value in numbers)
 
 
+def cells(line: Mapping[str, Value], columns: Sequence[str]) -> tuple[Value, ...]:
+    return tuple(line.get(column) for column in columns)
+
+
 def _varying(table: SourceTable, roles: Mapping[str, str], left_out: Sequence[str]) -> list[str]:
     """Settings and the column of rows, without some."""
     varying: list[str] = []
@@ -283,11 +288,8 @@ def _varying(table: SourceTable, roles: Mapping[str, str], left_out: Sequence[st
 
 def _seeds_by_settings(table: SourceTable, settings: Sequence[str], seed: str) -> list[list[Value]]:
     """Of each combination of settings the seeds of its runs."""
-    groups: dict[tuple[Value, ...], list[Value]] = {}
-    for line in table.lines:
-        key = tuple(line.get(column) for column in settings)
-        groups.setdefault(key, []).append(line.get(seed))
-    return list(groups.values())
+    lines = table.lines
+    return list(grouped((cells(line, settings), line.get(seed)) for line in lines).values())
 
 
 def _are_rows(groups: Sequence[Sequence[Value]], *, needs_whole: bool) -> bool:

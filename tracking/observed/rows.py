@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from tracking.observed.columns import last_part, plain_name
@@ -19,7 +19,7 @@ from tracking.observed.source_table import (
     is_number,
     value_text,
 )
-from tracking.words import listed, shortened
+from tracking.words import grouped, listed, shortened
 
 BASE = "base"
 BASE_NAMES = ("base", "baseline", "default", "control", "reference", "none", "vanilla")
@@ -77,7 +77,7 @@ class _Group:
 
     name: str  # as the source has it; "" for inferred rows
     settings: Settings
-    runs: list[ObservedRun] = field(default_factory=list)
+    runs: list[ObservedRun]
 
 
 def rows_of(
@@ -141,22 +141,23 @@ def _labels(columns: Sequence[str]) -> dict[str, str]:
 
 def _inferred_groups(runs: Sequence[ObservedRun], columns: Sequence[str]) -> list[_Group]:
     """Runs of equal settings."""
-    groups: dict[tuple[Value, ...], _Group] = {}
-    for run in runs:
-        settings = {column: run.settings[column] for column in columns}
-        group = groups.setdefault(tuple(settings.values()), _Group("", settings))
-        group.runs.append(run)
-    return list(groups.values())
+    runs_of_values = grouped((_values(run, columns), run) for run in runs)
+    return [
+        _Group("", dict(zip(columns, values, strict=True)), group_runs)
+        for values, group_runs in runs_of_values.items()
+    ]
+
+
+def _values(run: ObservedRun, columns: Sequence[str]) -> tuple[Value, ...]:
+    return tuple(run.settings[column] for column in columns)
 
 
 def _named_groups(runs: Sequence[ObservedRun], columns: Sequence[str]) -> list[_Group]:
     """Runs whose row has one name, with the settings of most of them."""
-    runs_by_row: dict[str, list[ObservedRun]] = {}
-    for run in runs:
-        runs_by_row.setdefault(run.row, []).append(run)
+    runs_of_row = grouped((run.row, run) for run in runs)
     return [
-        _Group(name, usual_settings(of_row, columns), of_row)
-        for name, of_row in runs_by_row.items()
+        _Group(name, usual_settings(row_runs, columns), row_runs)
+        for name, row_runs in runs_of_row.items()
     ]
 
 

@@ -21,7 +21,7 @@ from tracking.observed.row_doubts import strays, usual_seeds
 from tracking.observed.rows import BASE, ObservedRow, ObservedRows
 from tracking.observed.runs import LeftOutRun, ObservedRun
 from tracking.observed.source_table import SourceTable, value_text
-from tracking.words import listed, plural
+from tracking.words import count_of, listed, plural
 
 SPREAD = 4
 """Seeds further apart than this many times their number weren't counted up from the first."""
@@ -101,10 +101,9 @@ def missing_seeds(
     """Rows without seeds that most rows have; without such seeds, rows with fewer of them."""
     if rows.numbered:
         names = tuple(run.name for run in rows.numbered)
-        noun = plural("run", len(names))
         verb = "has" if len(names) == 1 else "have"
         reason = f" that can be read in {plain_name(roles.seed)}" if roles.seed else ""
-        text = f"{len(names)} {noun} {verb} no seed{reason}: the table numbers them."
+        text = f"{count_of(len(names), 'run')} {verb} no seed{reason}: the table numbers them."
         if columns := _columns_that_split(table, roles, [row.every_run for row in rows.rows]):
             text = f"{text[:-1]}; runs of one row differ in {columns}."
         yield Doubt("missing-seeds", text, names, ())
@@ -181,8 +180,7 @@ def left_out_runs(left_out: Sequence[LeftOutRun]) -> Iterator[Doubt]:
     """One for each reason."""
     for why in dict.fromkeys(run.why for run in left_out):
         names = tuple(run.run.name for run in left_out if run.why == why)
-        noun = plural("run", len(names))
-        text = f"{len(names)} {noun} left out ({why}): {named(names)}."
+        text = f"{count_of(len(names), 'run')} left out ({why}): {named(names)}."
         yield Doubt("left-out-runs", text, names, ())
 
 

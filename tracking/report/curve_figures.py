@@ -28,7 +28,7 @@ from tracking.report.drawing import (
 from tracking.shell import file_name
 from tracking.statistics.table_rows import BASE
 from tracking.study import Study
-from tracking.words import plural
+from tracking.words import count_of, grouped
 
 COLUMN_POINTS = 120
 """As many as a column of a paper can show."""
@@ -205,7 +205,7 @@ def _panel(
 
 def _add_curve(drawing: Drawing, axes: Any, entry: Entry, curve: Curve, number: int) -> Any:
     color, dashes = (INK, "solid") if entry.is_base else _line_style(number)
-    seeds = f"{curve.seeds} {plural('seed', curve.seeds)}"
+    seeds = count_of(curve.seeds, "seed")
     text = f"{entry.full}: {curve.mean[-1]:.4g} at step {curve.steps[-1]}, {seeds}"
     if curve.seeds > 1:
         band = axes.fill_between(
@@ -234,10 +234,7 @@ def _frame(axes: Any, last_step: int, limits: tuple[float, float] | None) -> Non
 def _panels(rows: Sequence[Entry]) -> list[list[Entry]]:
     """The rows without base in readable panels: whole groups together while they fit, large groups
     cut."""
-    groups = dict[str, list[Entry]]()
-    for entry in rows:
-        if not entry.is_base:
-            groups.setdefault(entry.row.group, []).append(entry)
+    groups = grouped((entry.row.group, entry) for entry in rows if not entry.is_base)
     panels = list[list[Entry]]()
     most_of_one_group = MOST_ROWS + 2
     for group in groups.values():

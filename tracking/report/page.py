@@ -39,7 +39,7 @@ from tracking.table.columns import (
 from tracking.table.layout import brief, published_names, score_names
 from tracking.table.tested_captions import SEVERAL, reference_words
 from tracking.table.text import Column, templates
-from tracking.words import plural
+from tracking.words import count_of
 
 INTERVALS = "Bar: 95 % interval, simultaneous over all tested rows (Bonferroni)."
 HOLLOW_NOTE = "Hollow: the published difference."
@@ -218,7 +218,7 @@ def _facts(content: Content) -> list[str]:
     facts = [
         f"Ablation study of {study.task.name}",
         f"{len(rows)} rows",
-        f"{seeds} {plural('seed', seeds)}",
+        count_of(seeds, "seed"),
         f"{finished} of {len(study.trials)} trials finished",
     ]
     if diverged:

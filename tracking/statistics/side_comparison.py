@@ -7,7 +7,7 @@ from typing import Any
 
 from tracking.card import Metric
 from tracking.code import Code, changed_files, code_diff
-from tracking.statistics.family import Family, RowTest, family, why_untested
+from tracking.statistics.family import Family, RowTest, SeedScores, family, why_untested
 from tracking.statistics.means import metric_mean, minus
 from tracking.statistics.references import comparable_within, why_not_compared
 from tracking.statistics.samples import (
@@ -258,16 +258,12 @@ def _metric(
     tested_family = study_family
     if tested_family is None:
         row = SECOND
-        tested_family = family(
-            metric,
-            {
-                FIRST: metric.tested_values(first_values),
-                SECOND: metric.tested_values(second_values),
-            },
-            FIRST,
-            {FIRST: first.diverged, SECOND: second.diverged},
-            families=pairs,
-        )
+        values = {
+            FIRST: metric.tested_values(first_values),
+            SECOND: metric.tested_values(second_values),
+        }
+        diverged = {FIRST: first.diverged, SECOND: second.diverged}
+        tested_family = family(SeedScores(metric, values, diverged, families=pairs), FIRST)
     assert tested_family is not None, "the reference is one of the two"
     common_means = None
     if tested_family.paired:

@@ -16,7 +16,7 @@ from tracking.statistics.finding import FindingKind, same_scores
 from tracking.statistics.table_rows import TableRow
 from tracking.statistics.unlike_trials import Unlike, unlike
 from tracking.study import Study
-from tracking.words import spanned
+from tracking.words import grouped, spanned
 
 if TYPE_CHECKING:
     from tracking.statistics.family import Family, RowTest
@@ -229,7 +229,7 @@ def _families(
     """By reference, the tests over seeds of the rows that are ``compared`` with one of all
     ``rows``. A row whose scores cannot be compared is not tested."""
     # SciPy takes a third of a second to import, and a plan does not need it.
-    from tracking.statistics.family import Family, families_of
+    from tracking.statistics.family import Family, SeedScores, families_of
     from tracking.statistics.paired_family import paired_families
 
     names = {row.row for row in rows}
@@ -239,14 +239,15 @@ def _families(
             references[row.row] = row.reference
     reasons = _reasons_without_test(references, rows, metric)
     test = paired_families if paired else families_of
-    families = test(
+    scores = SeedScores(
         metric,
         {row.row: metric.tested_values(row.seed_values[metric.name]) for row in rows},
-        {row: reference for row, reference in references.items() if row not in reasons},
         {row.row: row.diverged for row in rows},
         {row.row: row.seconds for row in rows},
         study.margins.get(metric.name),
     )
+    tested = {row: reference for row, reference in references.items() if row not in reasons}
+    families = test(scores, tested)
     for row_name, reason in reasons.items():
         reference = references[row_name]
         family = families.get(reference, Family(metric, reference, {}))
@@ -325,11 +326,8 @@ def findings_line(
 
 
 def _by_reference(families_of_metrics: Iterable[Sequence["Family"]]) -> dict[str, list["Family"]]:
-    by_reference: dict[str, list[Family]] = {}
-    for families in families_of_metrics:
-        for family in families:
-            by_reference.setdefault(family.reference, []).append(family)
-    return by_reference
+    families = [family for families in families_of_metrics for family in families]
+    return grouped((family.reference, family) for family in families)
 
 
 def _scores_like_host(family: "Family") -> bool:

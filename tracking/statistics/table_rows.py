@@ -25,7 +25,7 @@ from tracking.statistics.scoring_settings import (
     over_rows,
 )
 from tracking.study import Standing, Study
-from tracking.words import known_step, stopped_at, sustained
+from tracking.words import grouped, known_step, stopped_at, sustained
 
 BASE = "base"
 
@@ -100,9 +100,8 @@ def table(study: Study, reference: str = BASE) -> list[TableRow]:
     """Every row of the study in its order, only from `study.json` and the trials' files.
 
     Differences are from the row called ``reference``, or from a row's own reference."""
-    standings_of_row: dict[str, list[Standing]] = {}
-    for standing in study.standings():
-        standings_of_row.setdefault(standing.trial.row, []).append(standing)
+    standings = study.standings()
+    standings_of_row = grouped((standing.trial.row, standing) for standing in standings)
     results = {row: _results(standings) for row, standings in standings_of_row.items()}
     settings = over_rows(study.task, results, reference)
     hosts = hosts_of(study)
@@ -272,9 +271,7 @@ def _divergence_note(step_of_seed: Mapping[int, int], finite_seeds: int) -> str:
 
 def _stops_note(text_of_seed: Mapping[int, str]) -> str:
     """Such as "stopped at 100 of 500 (s1, s3)"."""
-    seeds_of_text: dict[str, list[str]] = {}
-    for seed, text in text_of_seed.items():
-        seeds_of_text.setdefault(text, []).append(f"s{seed}")
+    seeds_of_text = grouped((text, f"s{seed}") for seed, text in text_of_seed.items())
     return "; ".join(f"{text} ({', '.join(seeds)})" for text, seeds in seeds_of_text.items())
 
 

@@ -29,7 +29,7 @@ from tracking.table.text import (
     markdown,
     terminal,
 )
-from tracking.words import listed, number, plural
+from tracking.words import grouped, listed, number, plural
 
 CHOSEN = "†"
 """The mark of a score that was chosen among several."""
@@ -82,9 +82,7 @@ def chosen_table(study: Study, metric: Metric) -> ChosenTable:
     measured = [name for name, metrics in study.measured_sets().items() if metric.name in metrics]
     sets = tuple(dict.fromkeys([metric.set, *measured]))
     rows_of_set = {name: table_of(study_of_metrics(study, [metric.name], name)) for name in sets}
-    groups: dict[str, list[TableRow]] = {}
-    for row in rows_of_set[metric.set]:
-        groups.setdefault(row.weights or row.row, []).append(row)
+    groups = grouped((row.weights or row.row, row) for row in rows_of_set[metric.set])
     rows = [_best(metric, weights, rivals, rows_of_set) for weights, rivals in groups.items()]
     return ChosenTable(study, metric, sets, tuple(rows))
 
@@ -233,9 +231,7 @@ def _caption(table: ChosenTable) -> str:
     """What was chosen, among how many, and what that does to the score."""
     metric = table.metric
     chosen_rows = [chosen for chosen in table.rows if chosen.is_chosen]
-    rows_of_number = dict[int, list[str]]()
-    for chosen in chosen_rows:
-        rows_of_number.setdefault(chosen.among, []).append(chosen.row.row)
+    rows_of_number = grouped((chosen.among, chosen.row.row) for chosen in chosen_rows)
     parts = [
         f"{listed(rows)} chosen among {rivals} on {metric.set}"
         for rivals, rows in rows_of_number.items()

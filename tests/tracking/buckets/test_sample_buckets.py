@@ -14,7 +14,7 @@ from tracking.buckets.bucket_caption import caption
 from tracking.buckets.bucket_scores import BucketScores, bucket_scores
 from tracking.buckets.quantity import Quantity, UngroupedError
 from tracking.card import Card, Metric
-from tracking.statistics.family import family
+from tracking.statistics.family import SeedScores, family
 from tracking.study import Study
 from tracking.table.columns import whole_table
 from tracking.trial import statistics_name, statistics_text
@@ -107,7 +107,7 @@ def test_the_change_is_tested_over_seeds_and_buckets_are_not(study: Study) -> No
         "base": {1: 0.0, 2: -0.4 / 9 / 4, 3: 0.2 / 9 / 4},
         "far": {1: 6 / 16, 2: 6.4 / 16, 3: 5.8 / 16},
     }
-    expected = family(replace(CARD.metrics[3], name="ppl"), changes, "base")
+    expected = family(SeedScores(replace(CARD.metrics[3], name="ppl"), changes), "base")
     assert expected is not None
     test = scores.drift.findings.test(scores.drift.rows[1], metric)
     assert test is not None
