@@ -184,7 +184,7 @@ def _table(
     """A table of all rows with these scores, without tests."""
     bucket_rows = {row.row: _with_scores(study, row, values_of_trial) for row in rows}
     compared = [_with_deltas(study, row, bucket_rows) for row in bucket_rows.values()]
-    return StudyTable(study, compared, replace(whole.findings, families={}, scoring={}))
+    return StudyTable(study, compared, replace(whole.findings, families={}))
 
 
 def _with_scores(

@@ -19,8 +19,8 @@ from tracking.report.drawing import (
     SERIES,
     Drawing,
     Entry,
+    add_titles,
     axis_number,
-    legend_below,
     new_figure,
     shortened,
     styled,
@@ -37,7 +37,6 @@ SAMPLED_REPORTS = 8
 SeedCurve = dict[int, float]
 """Step -> value."""
 PLOT_HEIGHT = 2.26  # inches, with title and axis
-TITLE_LETTERS = 46
 MOST_FIGURES = 3
 MOST_ROWS = 6  # of a panel with several groups
 
@@ -189,17 +188,12 @@ def _panel(
     with styled():
         figure, (axes,) = new_figure(PLOT_HEIGHT + LEGEND_LINE * len(curves))
         drawing = Drawing(name, f"{label}: {title}", description, figure)
-        signs = []
+        lines = {}
         for number, (entry, curve) in enumerate(curves.items()):
-            line = _add_curve(drawing, axes, entry, curve, number)
-            signs.append((shortened(entry.full, TITLE_LETTERS), line))
-        axes.set_title(shortened(title, 40))
-        axes.set_title(label, loc="right", fontsize=7, fontweight="normal")
+            lines[entry] = _add_curve(drawing, axes, entry, curve, number)
+        add_titles(axes, shortened(title, 40), label)
         _frame(axes, last_step, limits)
-        legend = legend_below(figure, signs)
-        for entry, line, text in zip(curves, legend.get_lines(), legend.get_texts(), strict=True):
-            drawing.mark(line, entry)
-            drawing.mark(text, entry)
+        drawing.add_legend(lines)
     return drawing
 
 

@@ -66,6 +66,7 @@ class Family:
     seeds: dict[str, int] = field(default_factory=dict)  # of the reference and the tested rows
     detectable: tuple[float, float] | None = None  # with 80 % power: in the best row, in the worst
     paired: bool = False  # tested seed by seed: ``seeds`` are those in common, of rows only
+    shares_weights: bool = False  # whether its rows score weights that the reference scores, too
     comparisons: int = 0
 
     @property

@@ -32,13 +32,13 @@ from tracking.table.columns import (
 from tracking.table.latex import latex
 from tracking.table.short_caption import short_caption
 from tracking.table.text import (
+    FOR_PROGRAMS,
     LEAST,
     Cell,
     TextTable,
-    csv_text,
     fitting,
+    for_programs,
     html,
-    json_text,
     lines_of,
     markdown,
     terminal,
@@ -53,10 +53,9 @@ def written(kind: str, table: StudyTable) -> str:
     """The table as md, csv, json, tex or html. CSV and JSON hold unrounded numbers; a missing one
     of ours reads FAILED, missing, … in CSV, and null in JSON."""
     view = table.view
-    if kind == "csv":
-        return csv_text(_columns(table, view.named or csv_names(table)), table.rows)
-    if kind == "json":
-        return json_text(_columns(table, view.named or json_names(table)), table.rows)
+    if kind in FOR_PROGRAMS:
+        names = view.named or (csv_names(table) if kind == "csv" else json_names(table))
+        return for_programs(kind, _columns(table, names), table.rows)
     if kind == "md":
         text_table = _for_people(table, " ± ", short=bool(view.short))
         return markdown(_with_summary(text_table, view, "\n"))

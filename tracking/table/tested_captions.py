@@ -128,8 +128,8 @@ def _families_of_host(
     findings: StudyFindings, metrics: Sequence[Metric]
 ) -> "dict[str, list[Family]]":
     """Those of rows that only score with a test, by the row whose weights they score."""
-    scoring = [family for metric in metrics for family in findings.scoring.get(metric.name, ())]
-    return _by_reference(family for family in scoring if family.tests)
+    families = [family for metric in metrics for family in findings.families_of(metric)]
+    return _by_reference(family for family in families if family.shares_weights and family.tests)
 
 
 def _by_reference(families: "Iterable[Family]") -> "dict[str, list[Family]]":
