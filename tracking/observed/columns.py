@@ -8,34 +8,34 @@ from tracking.observed.source_table import SourceTable, Value, is_number, whole_
 from tracking.words import grouped
 
 
-def _set(words: str) -> frozenset[str]:
+def word_set(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-LOWER_IS_BETTER = _set(
+LOWER_IS_BETTER = word_set(
     "loss ppl perplexity nll error err mse rmse mae mape wer cer ter fid bpc bpb eer ece brier "
     "crossentropy regret"
 )
-HIGHER_IS_BETTER = _set(
+HIGHER_IS_BETTER = word_set(
     "acc accuracy bleu chrf rouge meteor comet f1 f auc auroc auprc ap map miou iou dice recall "
     "precision score reward return em r2 spearman pearson psnr ssim mcc success ndcg mrr hits "
     "top1 top5 pass kappa correct"
 )
-OF_METRICS = _set("mean avg average macro micro weighted overall at k")
-NOT_MEASURED = _set(
+OF_METRICS = word_set("mean avg average macro micro weighted overall at k")
+NOT_MEASURED = word_set(
     "weight coef coefficient alpha lambda scale smoothing margin type fn name threshold target "
     "rate lr"
 )
 """A column with one of these in its name is a setting, although it may speak of a loss."""
-HYPERPARAMETERS = _set(
+HYPERPARAMETERS = word_set(
     "lr learning rate decay dropout momentum beta beta1 beta2 eps epsilon alpha gamma lambda "
     "temperature warmup weight smoothing clip ratio prob probability width depth sigma tau "
     "threshold margin coef scale"
 )
-SHARES = _set("fraction split size ratio portion percent l1 l2 delta drop weights coeff")
+SHARES = word_set("fraction split size ratio portion percent l1 l2 delta drop weights coeff")
 SETS = ("test", "dev", "val", "valid", "validation", "eval", "train")
 TRAINING = ("train", "training")
-IDENTITIES = _set(
+IDENTITIES = word_set(
     "name run_name runname run trial id run_id uuid experiment_id experiment_name url link path "
     "notes note tags user username agent sweep sweep_name group job_type jobtype description "
     "updated created createdat created_at start_time starttime started end_time endtime timestamp "
@@ -69,21 +69,21 @@ STEPS_REACHED = (
     *("epoch", "training_step", "train_step"),
 )
 """Counters at the end of a run. A number of epochs or steps that was asked for is a setting."""
-LENGTHS = _set("step steps epoch epochs iter iters iteration iterations updates")
-CODE = _set("commit sha revision dirty branch")
+LENGTHS = word_set("step steps epoch epochs iter iters iteration iterations updates")
+CODE = word_set("commit sha revision dirty branch")
 CODE_NAMES = ("code_version", "code_hash", "git_hash", "code", "git_rev", "githash")
-DATA = _set("data dataset datasets corpus split")
-DIGESTS = _set("hash digest fingerprint checksum version revision sha md5 sha256")
-PACKAGES = _set(
+DATA = word_set("data dataset datasets corpus split")
+DIGESTS = word_set("hash digest fingerprint checksum version revision sha md5 sha256")
+PACKAGES = word_set(
     "python torch pytorch tensorflow jax numpy transformers cuda cudnn driver lightning keras "
     "sklearn scipy xgboost tokenizers flax framework library pandas"
 )
 PACKAGE_FOLDERS = ("versions", "version", "packages", "package", "requirements", "env", "pip")
-FINISHED = _set("finished completed complete success succeeded done ok")
-RUNNING = _set("running pending queued scheduled preempting paused started")
+FINISHED = word_set("finished completed complete success succeeded done ok")
+RUNNING = word_set("running pending queued scheduled preempting paused started")
 BEST = "best"
-BEST_WORDS = _set("best max min peak")
-LAST_WORDS = _set("last final end")
+BEST_WORDS = word_set("best max min peak")
+LAST_WORDS = word_set("last final end")
 PREFIXES = ("params.", "metrics.", "tags.", "config.", "summary.", "config/", "summary/")
 
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+\d*|[A-Z]+\d*|\d+")

@@ -27,13 +27,7 @@ from tracking.observed.seed_doubts import (
     missing_seeds,
     repeated_runs,
 )
-from tracking.observed.source_table import (
-    ImportFault,
-    ImportRefusedError,
-    SourceTable,
-    Value,
-    whole_number,
-)
+from tracking.observed.source_table import SourceTable, Value, refused, whole_number
 from tracking.words import count_of, grouped
 
 NOT_OF_THE_RUN = ("steps", "metric", "measured", "cost", "start", "end")
@@ -132,13 +126,13 @@ def read_source(source: str, experiment: str | None) -> SourceTable:
         return read_mlflow(source.removeprefix(MLFLOW), experiment)
     if experiment is not None:
         fault = "is for sources that start with mlflow:"
-        raise ImportRefusedError([ImportFault("--experiment", fault, "leave it out")])
+        raise refused("--experiment", fault, "leave it out")
     path = Path(source).expanduser()
     if path.suffix.lower() not in CSV_ENDINGS:
         fault = f"is {source}"
         allowed = "must be a csv file, or mlflow: and the address of a store"
         near = f"{MLFLOW}{source}" if "://" in source else None
-        raise ImportRefusedError([ImportFault("SOURCE", fault, allowed, near)])
+        raise refused("SOURCE", fault, allowed, near)
     return read_csv(path)
 
 

@@ -17,6 +17,8 @@ from tracking.observed.source_table import (
     Value,
     cell_value,
     is_number,
+    nearest_name,
+    refused,
     value_text,
 )
 from tracking.words import grouped, listed, shortened
@@ -86,7 +88,7 @@ def rows_of(
     """Raises ImportRefusedError if no run counts, or if no run is base."""
     if not runs:
         fault = f"is {table.source}, in which no finished run has a score"
-        raise ImportRefusedError([ImportFault("SOURCE", fault, "must have at least one such run")])
+        raise refused("SOURCE", fault, "must have at least one such run")
     columns = _varying(roles.columns("setting"), runs)
     follows = _following_seed(columns, runs)
     columns = [column for column in columns if column not in follows]
@@ -256,13 +258,11 @@ def _is_typed(value: Value, typed: str) -> bool:
 def _no_base(
     table: SourceTable, roles: Roles, groups: Sequence[_Group], typed: str, asked: Asked
 ) -> ImportFault:
-    from difflib import get_close_matches
-
     key, value = next(iter(asked.base.items()))
     columns = matching_columns(table, key) if key else [roles.row or roles.first("name") or ""]
     values = [value_text(cell) for cell in table.values(columns[0])] if columns else []
     values = list(dict.fromkeys(values))
-    near = next(iter(get_close_matches(value, values, 1, 0.5)), None)
+    near = nearest_name(value, values)
     fault = f"is {typed}, but no finished run has it"
     allowed = f"values there: {', '.join(values[:20])}" if values else "must be COLUMN=VALUE"
     return ImportFault("--base", fault, allowed, f"{key}={near}" if near and key else near)
@@ -306,10 +306,14 @@ def _distance(group: _Group, groups: Sequence[_Group]) -> int:
 
 def _order(group: _Group, base: _Group, columns: Sequence[str]) -> tuple[object, ...]:
     """Rows that change one setting stand together, by its value; those that change several last."""
-    changed = [column for column in columns if group.settings[column] != base.settings[column]]
-    places = tuple(columns.index(column) for column in changed)
-    values = [group.settings[column] for column in changed]
-    return len(changed) > 1, places, [_value_order(value) for value in values]
+    places = list[int]()
+    values = list[tuple[bool, float, str]]()
+    for place, column in enumerate(columns):
+        value = group.settings[column]
+        if value != base.settings[column]:
+            places.append(place)
+            values.append(_value_order(value))
+    return len(places) > 1, places, values
 
 
 def _recorded_order(group: _Group) -> tuple[bool, float, str]:
@@ -319,7 +323,7 @@ def _recorded_order(group: _Group) -> tuple[bool, float, str]:
 
 def _value_order(value: Value) -> tuple[bool, float, str]:
     """Numbers first, by size."""
-    if isinstance(value, int | float) and is_number(value):
+    if is_number(value):
         return False, float(value), ""
     return True, 0.0, value_text(value)
 

@@ -19,6 +19,7 @@ from tracking.observed.source_table import (
     SourceTable,
     Value,
     finite_or_text,
+    is_number,
     seed_number,
     value_text,
     whole_number,
@@ -70,6 +71,10 @@ class ObservedRun:
         return next((number for number in numbers if number is not None), 0)
 
 
+def names_of(runs: Sequence[ObservedRun]) -> tuple[str, ...]:
+    return tuple(run.name for run in runs)
+
+
 @dataclass(frozen=True)
 class LeftOutRun:
     """A run that no table counts, and why: such as "failed" or "has no bleu"."""
@@ -80,18 +85,22 @@ class LeftOutRun:
 
 def runs_of(table: SourceTable, roles: Roles) -> tuple[list[ObservedRun], list[LeftOutRun]]:
     """The runs that count, in the order of their start, or of the source; and those left out."""
-    runs = [_run(table, roles, place) for place in range(len(table.lines))]
-    runs = [run for run in runs if not _is_summary(table, run)]
+    runs = []
+    for place, line in enumerate(table.lines):
+        # allelse keeps a run of the whole study in addition to those of its trials
+        if line.get("tags.kind") != "study":
+            runs.append(_run(table, roles, place))
     if all(run.began is not None for run in runs):
         runs.sort(key=lambda run: (run.began, run.place))
-    reasons = {run.place: _why_left_out(run, roles) for run in runs}
-    left_out = [LeftOutRun(run, reasons[run.place]) for run in runs if reasons[run.place]]
-    return [run for run in runs if not reasons[run.place]], left_out
-
-
-def _is_summary(table: SourceTable, run: ObservedRun) -> bool:
-    """Whether it is the run of a whole study, which allelse keeps in addition to its trials'."""
-    return table.lines[run.place].get("tags.kind") == "study"
+    counted = list[ObservedRun]()
+    left_out = list[LeftOutRun]()
+    for run in runs:
+        reason = _why_left_out(run, roles)
+        if reason:
+            left_out.append(LeftOutRun(run, reason))
+        else:
+            counted.append(run)
+    return counted, left_out
 
 
 def _why_left_out(run: ObservedRun, roles: Roles) -> str:
@@ -182,7 +191,7 @@ def _scores(line: Mapping[str, Value], columns: Sequence[str]) -> dict[str, floa
     scores: dict[str, float | None] = {}
     for column in columns:
         value = line.get(column)
-        if isinstance(value, int | float) and not isinstance(value, bool):
+        if is_number(value):
             scores[column] = float(value) if math.isfinite(value) else None
     return scores
 

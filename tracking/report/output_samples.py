@@ -86,8 +86,10 @@ def _sample(outputs: Sequence[Output], texts: SetTexts, number: int) -> dict[str
     lines = {name: text[number - 1] for name, text in texts.items()}
     compared_with = [base.lines[number], *lines.values()][-1]
     entries_of_line = grouped((output.lines[number], output.entry) for output in outputs)
-    parts = [(_marked(line, compared_with), rows) for line, rows in entries_of_line.items()]
-    return {"line": number, "texts": lines, "outputs": parts}
+    marked_outputs = []
+    for line, entries in entries_of_line.items():
+        marked_outputs.append((_marked(line, compared_with), entries))
+    return {"line": number, "texts": lines, "outputs": marked_outputs}
 
 
 def _marked(line: str, compared_with: str) -> list[tuple[str, str]]:

@@ -154,15 +154,18 @@ def prior(variances: Any, df: Any) -> tuple[Any, Any]:
     if may_be_floored.any():  # only then the median, which is slow, matters
         positive = np.where(variances > 0, variances, np.nan)
         floored = np.maximum(variances, FLOOR * np.nanmedian(positive, axis=-1, keepdims=True))
-    logs_R = np.log(floored) - special.digamma(df / 2) + np.log(df / 2)
-    mean = logs_R.mean(axis=-1)
-    excess = np.asarray(logs_R.var(axis=-1, ddof=1) - special.polygamma(1, df / 2).mean())
+    half_df = df / 2
+    logs_R = np.log(floored) - special.digamma(half_df) + np.log(half_df)
+    expected_variance = special.polygamma(1, half_df).mean()
+    excess = np.asarray(logs_R.var(axis=-1, ddof=1) - expected_variance)
     varies = excess > LEAST_EXCESS
     half = np.ones_like(excess)
     half[varies] = inverse_trigamma(excess[varies])
-    smyth = np.exp(mean + special.digamma(half) - np.log(half))
+    smyth = np.exp(logs_R.mean(axis=-1) + special.digamma(half) - np.log(half))
     pooled = (variances * df).sum(axis=-1) / df.sum()
-    return np.where(varies, smyth, pooled), np.where(varies, 2 * half, np.inf)
+    prior_variance = np.where(varies, smyth, pooled)
+    prior_df = np.where(varies, 2 * half, np.inf)
+    return prior_variance, prior_df
 
 
 def inverse_trigamma(values: Any) -> Any:

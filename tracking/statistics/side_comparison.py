@@ -125,18 +125,21 @@ def _compared(
     first, second = sides
     families = _families_of_study(first, second, metrics, set_name)
     first_trials = (first.trials[0], second.trials[0])
-    first_trial, second_trial = next(iter(paired_trials(first, second)), first_trials)
-    first_settings = first.settings(first_trial, metrics[0].set)
-    second_settings = second.settings(second_trial, metrics[0].set)
+    trials = next(iter(paired_trials(first, second)), first_trials)
+    pairs = list(zip(sides, trials, strict=True))
+    settings = [side.settings(trial, metrics[0].set) for side, trial in pairs]
+    origins = [side.origin(trial) for side, trial in pairs]
+    codes = [side.last_code(trial) for side, trial in pairs]
+    compared_metrics = []
+    for metric in metrics:
+        family_of_study = families.get(metric.name)
+        compared_metrics.append(_metric(sides, metric, family_of_study, tested_pairs[metric.name]))
     return Compared(
         sides,
-        _unequal(first_settings, second_settings),
-        _unequal_origin(first.origin(first_trial), second.origin(second_trial)),
-        _code_diff(first.last_code(first_trial), second.last_code(second_trial)),
-        [
-            _metric(sides, metric, families.get(metric.name), tested_pairs[metric.name])
-            for metric in metrics
-        ],
+        _unequal(*settings),
+        _unequal_origin(*origins),
+        _code_diff(*codes),
+        compared_metrics,
     )
 
 
@@ -272,13 +275,14 @@ def _metric(
             metric_mean(metric, [first_values[seed] for seed in seeds]),
             metric_mean(metric, [second_values[seed] for seed in seeds]),
         )
+    means = (
+        metric_mean(metric, [*first_values.values()]),
+        metric_mean(metric, [*second_values.values()]),
+    )
     reason = _why_not_compared(sides, metric)
     return MetricCompared(
         metric,
-        (
-            metric_mean(metric, [*first_values.values()]),
-            metric_mean(metric, [*second_values.values()]),
-        ),
+        means,
         (len(first_values), len(second_values)),
         reason or tested_family.rows.get(row, "not tested"),
         tested_family.comparisons * pairs,

@@ -299,11 +299,17 @@ class _Differences:
         Where rows are paired, these are means over the seeds that both have."""
         other_decode = self._other_decode()
         not_compared = self._not_compared()
-        deltas = self._deltas(other_decode, not_compared)
+        common_deltas = self._common_deltas()
+        deltas = dict[str, float | None]()
+        for metric in self.card.tabled:
+            name = metric.name
+            if metric.decided_by(other_decode) or name in not_compared:
+                deltas[name] = None
+            else:
+                deltas[name] = self._delta(name, common_deltas[name])
+            if deltas[name] is None:
+                common_deltas[name] = None
         note = decode_note(self.card, self.settings, other_decode, self.expected)
-        common_deltas = dict[str, float | None]()
-        for name, common_delta in self._common_deltas().items():
-            common_deltas[name] = None if deltas[name] is None else common_delta
         return replace(
             self.row,
             deltas=deltas,
@@ -344,21 +350,11 @@ class _Differences:
                 reasons[metric.name] = reason
         return reasons
 
-    def _deltas(
-        self, other_decode: Mapping[str, Any], not_compared: Mapping[str, str]
-    ) -> dict[str, float | None]:
-        common_deltas = self._common_deltas()
-        deltas = dict[str, float | None]()
-        for metric in self.card.tabled:
-            name = metric.name
-            base_score = self.base.scores[name] if self.base else None
-            delta = minus(self.row.scores[name], base_score)
-            if delta is not None and self.reference.paired:
-                delta = common_deltas[name]
-            if metric.decided_by(other_decode) or name in not_compared:
-                delta = None
-            deltas[name] = delta
-        return deltas
+    def _delta(self, name: str, common_delta: float | None) -> float | None:
+        """Where rows are paired, the one at the seeds that both have."""
+        base_score = self.base.scores[name] if self.base else None
+        delta = minus(self.row.scores[name], base_score)
+        return common_delta if delta is not None and self.reference.paired else delta
 
     def _common_deltas(self) -> dict[str, float | None]:
         """Between means over the seeds that both have; None where they have none."""

@@ -18,7 +18,7 @@ from tracking.table.resumptions import resumed_lines
 from tracking.table.row_captions import error_lines, not_compared_lines, seed_lines
 from tracking.table.source_captions import lock_lines, source_lines, voucher_lines
 from tracking.table.tested_captions import delta_notes, tested_lines, tested_sentences
-from tracking.words import listed, millions, parameters, plural, seeds_listed, spanned
+from tracking.words import grouped, listed, millions, parameters, plural, seeds_listed, spanned
 
 NUMBER_WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 TEST_PREFIXES = [f"{number}_" for number in TESTED]
@@ -151,8 +151,7 @@ def _measured(card: Card, rows: Sequence[TableRow], metrics: Sequence[Metric]) -
     words = setting_words(card, decode_of(rows))
     if not words and any(row.mixed_decode for row in rows):
         words = [MIXED_SETTINGS]
-    for set_name in dict.fromkeys(metric.set for metric in metrics):
-        labels = [metric.label for metric in metrics if metric.set == set_name]
+    for set_name, labels in grouped((metric.set, metric.label) for metric in metrics).items():
         yield f"{listed(labels)}: measured on {', '.join([set_name, *words])}"
 
 

@@ -81,12 +81,16 @@ class ChosenTable:
 
 def chosen_table(study: Study, metric: Metric) -> ChosenTable:
     """For every trained row, with those that score its weights."""
-    measured = [name for name, metrics in study.measured_sets().items() if metric.name in metrics]
-    sets = tuple(dict.fromkeys([metric.set, *measured]))
-    rows_of_set = {name: table_of(study_of_metrics(study, [metric.name], name)) for name in sets}
+    sets = [metric.set]
+    for set_name, metrics in study.measured_sets().items():
+        if metric.name in metrics and set_name != metric.set:
+            sets.append(set_name)
+    rows_of_set = {}
+    for set_name in sets:
+        rows_of_set[set_name] = table_of(study_of_metrics(study, [metric.name], set_name))
     groups = grouped((row.weights or row.row, row) for row in rows_of_set[metric.set])
     rows = [_best(metric, weights, rivals, rows_of_set) for weights, rivals in groups.items()]
-    return ChosenTable(study, metric, sets, tuple(rows))
+    return ChosenTable(study, metric, tuple(sets), tuple(rows))
 
 
 def _best(

@@ -205,7 +205,7 @@ def _mark_lines(table: StudyTable, tested: Sequence["Family"]) -> Iterator[str]:
     )
     metrics = [family.metric for family in tested]
     lower_is_better = [metric.label for metric in metrics if metric.better == "down"]
-    if lower_is_better:
+    if lower_is_better and kinds & {"better", "worse"}:
         labels = listed(list(dict.fromkeys(lower_is_better)))
         yield f"▲ and ▼ mean better and worse: lower {labels} is better."
     margins = margin_words(tested)
