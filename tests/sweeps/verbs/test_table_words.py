@@ -38,6 +38,17 @@ def test_metrics_of_one_label_are_told_apart_by_their_sets() -> None:
     assert findings_line(cast(Any, families), "base") == line
 
 
+def test_the_sense_of_up_and_down_is_said_only_where_one_is_shown(tmp_path: Path) -> None:
+    base = (1.0, 1.01, 0.99)
+    sense = "▲ and ▼ mean better and worse: lower loss is better."
+    made_study(tmp_path / "clear", losses({"base": base, "worse": (2.0, 2.01, 1.99)}))
+    assert sense in table(tmp_path / "clear")
+    made_study(tmp_path / "unclear", losses({"base": base, "alike": (1.01, 1.0, 1.0)}))
+    text = table(tmp_path / "unclear")
+    assert "?: undecided" in text
+    assert sense not in text
+
+
 @pytest.mark.parametrize(
     ("other", "words"), [("2 seeds", "2 seeds"), (object(), "accuracy: 2 seeds")]
 )

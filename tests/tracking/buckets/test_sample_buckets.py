@@ -93,6 +93,21 @@ def test_the_change_from_first_to_last_is_that_of_the_logarithm_of_a_perplexity(
     assert far.deltas["ppl"] == pytest.approx(6 / 16)
 
 
+def test_a_row_with_its_own_reference_is_not_tested_in_a_bucket_either(tmp_path: Path) -> None:
+    rows: dict[str, dict[str, Any]] = {"base": {}, "far": {"depth": 2}, "farther": {"depth": 3}}
+    study = other_tasks.make(tmp_path / "reading", CARD, rows, (1, 2, 3))
+    for number, trial in enumerate(study.trials):
+        lines = samples("base" if trial.row == "base" else "far", trial.seed)
+        if trial.row == "farther":
+            lines[0]["nats"] += 0.1 * trial.seed
+        finish(study, number, lines)
+    whole = whole_table(replace(study, references={"farther": "far"}))
+    metric = CARD.metrics[0]
+    assert whole.findings.test(whole.rows[2], metric) is not None
+    tables = bucket_scores(whole, "length", (2, 4)).tables
+    assert [table.findings.test(table.rows[2], metric) for table in tables] == [None] * 3
+
+
 def test_the_change_is_tested_over_seeds_and_buckets_are_not(study: Study) -> None:
     metric = CARD.metrics[0]
     lines = {row: [samples(row, seed) for seed in (1, 2, 3)] for row in NATS}
