@@ -248,7 +248,7 @@ def _decides_differently(locked: Mapping[str, Any], today: Mapping[str, Any] | N
 
 
 def not_locked(study: Study, metrics: Sequence[Metric]) -> list[str]:
-    """The metrics that were not locked, such as "BLEU on dev"; [] without a readable lock."""
+    """The metrics that were not locked, such as "accuracy on dev"; [] without a readable lock."""
     lock = unless_damaged(lambda: read_lock(study.folder), None)
     return [] if lock is None else _not_locked(lock, metrics)
 

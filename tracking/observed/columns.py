@@ -101,7 +101,7 @@ def plain_name(column: str) -> str:
 
 
 def last_part(column: str) -> str:
-    """lr of optimizer.lr; bleu of test/bleu."""
+    """lr of optimizer.lr; acc of test/acc."""
     return re.split(r"[./]", plain_name(column))[-1] or column
 
 
@@ -135,13 +135,13 @@ def is_metric_name(column: str) -> bool:
 
 
 def set_of(column: str) -> str | None:
-    """The set in the column's name: test in test/bleu and test_bleu."""
+    """The set in the column's name: test in test/acc and test_acc."""
     words = words_of(column)
     return next((name for name in SETS if name in words), None)
 
 
 def metric_name(column: str) -> str:
-    """bleu of test/bleu, final/bleu and metrics.bleu."""
+    """acc of test/acc, final/acc and metrics.acc."""
     return last_part(column)
 
 

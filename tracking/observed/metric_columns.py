@@ -89,7 +89,7 @@ def typed_metrics(
         better = typed_direction or direction(column)
         if better not in ("up", "down"):
             fault = f"is {text}, and its name doesn't say whether higher is better"
-            allowed = "must be NAME:up or NAME:down, such as bleu:up or loss:down"
+            allowed = "must be NAME:up or NAME:down, such as acc:up or loss:down"
             faults.append(ImportFault("--metric", fault, allowed, f"{name}:up"))
             continue
         if not any(is_number(value) for value in table.values(column)):

@@ -36,7 +36,7 @@ CONTEXT = "mlflow.data.context"
 
 def read_mlflow(uri: str, experiment: str | None) -> SourceTable:
     """The runs of an experiment that were not deleted, by the columns of MLflow's own csv:
-    ``params.lr``, ``metrics.bleu``, ``tags.seed``. Nothing is written to the store.
+    ``params.lr``, ``metrics.acc``, ``tags.seed``. Nothing is written to the store.
 
     Raises ImportRefusedError.
     """

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from tracking.observed.columns import DATA, LENGTHS, last_part, word_set, words_of
 from tracking.observed.doubt import Doubt, DoubtKind
@@ -30,18 +30,15 @@ def hidden_differences(rows: ObservedRows, are_named: bool) -> Iterator[Doubt]:
         names = [f"{row.name} {row.change}"] if are_named else [run.name for run in row.runs]
         if not are_named and any(run.is_unnamed for run in row.runs):
             continue
-        said = [
-            column
-            for column, value in row.changed.items()
-            if all(_says(name, column, value) for name in names)
-        ]
-        hidden = [column for column in row.changed if column not in said and not _is_length(column)]
-        if not hidden or not (said or are_named):
+        unsaid = _unsaid(row, row.changed, names)
+        hidden = [column for column in unsaid if not _is_length(column)]
+        is_any_said = len(unsaid) < len(row.changed)
+        if not hidden or not (is_any_said or are_named):
             continue
         words = listed([_change(rows, row, column) for column in hidden])
         subject = row.change if are_named else f"Runs named like {names[0]}"
         verb = "also has" if are_named else "also have"
-        if not said:
+        if not is_any_said:
             words = listed([_change(rows, row, column) for column in row.changed])
             verb = "changes several settings, but its name mentions none of them:"
         text = f"{subject} {verb} {words}."
@@ -62,15 +59,22 @@ def labeled_rows(rows: ObservedRows) -> Iterator[Doubt]:
         for row, number in zip(labeled, numbers, strict=True):
             name = value_text(row.settings[label])
             others = [column for column in row.changed if column != label]
-            hidden = [
-                column
-                for column in others
-                if not _says(name, column, row.settings[column]) and not _is_length(column)
-            ]
+            unsaid = _unsaid(row, others, [name])
+            hidden = [column for column in unsaid if not _is_length(column)]
             if hidden and number > usual:
                 words = listed([_change(rows, row, column) for column in hidden])
                 text = f"{rows.labels[label]} {name} also has {words}."
                 yield Doubt("hidden-difference", text, names_of(row.runs), (row.name,))
+
+
+def _unsaid(row: ObservedRow, columns: Iterable[str], names: Sequence[str]) -> list[str]:
+    """The settings that not all of these names mention."""
+    unsaid = []
+    for column in columns:
+        value = row.settings[column]
+        if not all(_says(name, column, value) for name in names):
+            unsaid.append(column)
+    return unsaid
 
 
 def _change(rows: ObservedRows, row: ObservedRow, column: str) -> str:

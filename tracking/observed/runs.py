@@ -77,7 +77,7 @@ def names_of(runs: Sequence[ObservedRun]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class LeftOutRun:
-    """A run that no table counts, and why: such as "failed" or "has no bleu"."""
+    """A run that no table counts, and why: such as "failed" or "has no accuracy"."""
 
     run: ObservedRun
     why: str

@@ -317,7 +317,7 @@ def _metrics_sentence(study: Study, finished: Sequence[Standing]) -> str:
 
 
 def _set_words(card: Card, set_name: str, results: Sequence[Mapping[str, Any]]) -> str:
-    """Such as "BLEU and PPL on the dev set (beam 4)"."""
+    """Such as "accuracy and loss on the dev set (threshold 0.5)"."""
     all_scores = [result["scores"].get(set_name) for result in results]
     decodes = [scores.get("decode", {}) for scores in all_scores if scores]
     settings = setting_words(card, agreed(over_seeds(decodes)))

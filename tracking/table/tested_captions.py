@@ -217,7 +217,7 @@ def _mark_lines(table: StudyTable, tested: Sequence["Family"]) -> Iterator[str]:
 
 
 def margin_words(families: Iterable["Family"]) -> list[str]:
-    """The stated margins, such as "BLEU 0.3", without repeats."""
+    """The stated margins, such as "accuracy 0.3", without repeats."""
     stated = [family for family in families if family.margin is not None]
     return list(dict.fromkeys(f"{family.metric.label} {family.margin:g}" for family in stated))
 
