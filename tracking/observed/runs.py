@@ -130,13 +130,13 @@ def _run(table: SourceTable, roles: Roles, place: int) -> ObservedRun:
         seed=None if roles.seed is None else seed_number(line.get(roles.seed)),
         settings={column: finite_or_text(line.get(column)) for column in roles.columns("setting")},
         scores=_scores(line, [metric.column for metric in roles.metrics]),
-        state=_state(line, roles.first("state")),
+        state=_first_text(line, roles.columns("state")),
         row=row,
         words=_words(line, roles.columns("words")),
         code=_values(line, roles.columns("code")),
         packages=_values(line, roles.columns("package")),
         data=_values(line, roles.columns("data")),
-        device=_device(line, roles.columns("device")),
+        device=_first_text(line, roles.columns("device")),
         steps=steps,
         costs=_costs(line, roles.columns("cost"), began, ended),
         began=began,
@@ -168,12 +168,8 @@ def _values(line: Mapping[str, Value], columns: Sequence[str]) -> dict[str, Valu
     }
 
 
-def _state(line: Mapping[str, Value], column: str | None) -> str:
-    value = None if column is None else line.get(column)
-    return "" if value is None else value_text(value)
-
-
-def _device(line: Mapping[str, Value], columns: Sequence[str]) -> str:
+def _first_text(line: Mapping[str, Value], columns: Sequence[str]) -> str:
+    """Of the first of these cells that is not empty."""
     values = [line.get(column) for column in columns]
     return next((value_text(value) for value in values if value is not None), "")
 

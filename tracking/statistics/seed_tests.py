@@ -49,15 +49,6 @@ class Comparisons:
         others = np.arange(1, number_of_rows)
         return Comparisons(others, np.zeros_like(others))
 
-    @property
-    def distinct_references(self) -> Any:
-        return np.unique(self.references)
-
-    @property
-    def only_compared(self) -> Any:
-        """The rows with which no other row is compared."""
-        return np.setdiff1d(self.rows, self.references)
-
 
 @dataclass(frozen=True)
 class Moderated:
@@ -126,8 +117,9 @@ def moderated(variances: Any, seeds: Any, comparisons: Comparisons | None = None
     likely_R = moved(variances, df_R, prior_variance[..., None], prior_df[..., None])
     most_df = df_R.sum()  # no more than all seeds together have
     moved_df_R = np.minimum(prior_df[..., None] + df_R, most_df)
-    usual_df = np.median(df_R[comparisons.only_compared])
-    for reference in comparisons.distinct_references:
+    only_compared = np.setdiff1d(comparisons.rows, comparisons.references)
+    usual_df = np.median(df_R[only_compared])
+    for reference in np.unique(comparisons.references):
         if df_R[reference] > usual_df:
             likely_R[..., reference] = variances[..., reference]
             moved_df_R[..., reference] = df_R[reference]

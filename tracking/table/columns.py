@@ -244,7 +244,8 @@ def interval_of(row: TableRow, metric: Metric, findings: StudyFindings) -> str:
 
 def _row_columns(card: Card, findings: StudyFindings) -> Iterator[StudyColumn]:
     """What the row is, and how much of it is finished."""
-    yield Column("row", "row", partial(_marked_name, findings), attrgetter("row"), "text")
+    name = attrgetter("row")
+    yield Column("row", "row", lambda row: row.row + findings.row_mark(row), name, "text")
     yield said("group", attrgetter("group"))
     yield Column("change", "change", change_of, attrgetter("change"), "text")
     for name, symbol in card.symbols.items():
@@ -255,17 +256,12 @@ def _row_columns(card: Card, findings: StudyFindings) -> Iterator[StudyColumn]:
     yield plain("asked", attrgetter("asked"))
     yield written("steps", "steps", attrgetter("steps"), "{:.10g}".format, _missing_step)
     yield Column("note", "note", attrgetter("brief"), attrgetter("note"), "note")
-    yield Column("diverged", "diverged", _diverged, attrgetter("diverged"), "text")
+    diverged = attrgetter("diverged")
+    yield Column(
+        "diverged", "diverged", lambda row: " ".join(map(str, row.diverged)), diverged, "text"
+    )
     for name in (*OBJECTS, *REFERRING):
         yield plain(name, attrgetter(name))
-
-
-def _marked_name(findings: StudyFindings, row: TableRow) -> str:
-    return row.row + findings.row_mark(row)
-
-
-def _diverged(row: TableRow) -> str:
-    return " ".join(map(str, row.diverged))
 
 
 def change_of(row: TableRow) -> str:

@@ -237,7 +237,11 @@ def csv_names(table: StudyTable) -> list[str]:
     names += [f"paper_delta_{name}" for name in published if name != PARAMS]
     names += ["asked", "note", "diverged"]
     names += [f"sd_{name}" for name in metrics]
-    names += [*_test_names(table), "unlike", *_best_names(table), *_seed_names(table)]
+    names += [*_test_names(table), "unlike"]
+    best_of = table.findings.best_of
+    if best_of:
+        names += [f"best_{best_of.name}", "best_step"]
+    names += _seed_names(table)
     names += [f"delta_common_seeds_{name}" for name in metrics]
     names += ["cpu_seconds", *DEVICE_COST_LABELS, "device_hours", *REFERRING]
     return names
@@ -250,11 +254,6 @@ def _test_names(table: StudyTable) -> list[str]:
         if findings.families_of(metric):
             names += [f"{prefix}_{metric.name}" for prefix in (*TESTED, "finding")]
     return [*names, *(f"verdict_{name}" for name in findings.verdicts)]
-
-
-def _best_names(table: StudyTable) -> list[str]:
-    best_of = table.findings.best_of
-    return [f"best_{best_of.name}", "best_step"] if best_of else []
 
 
 def _seed_names(table: StudyTable) -> list[str]:
