@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from tracking.observed.source_table import SourceTable, Value, is_number, whole_number
 from tracking.words import grouped
@@ -48,37 +48,37 @@ NAMES = ("name", "run_name", "runname", "tags.mlflow.runname", "trial", "run", "
 """Columns that name a run, the best one first."""
 STATES = ("state", "status")
 STARTS = ("created", "start_time", "starttime", "created_at", "createdat", "started")
-TIMES = ("timestamp", "_timestamp", "time", "date", "datetime", "wall_time", "walltime")
+TIMES = word_set("timestamp _timestamp time date datetime wall_time walltime")
 """When a line was written."""
 ENDS = ("end_time", "endtime", "finished_at", "ended")
 ROW_TEXTS = (*NAMES, "group", "group_name", "job_type", "jobtype", "change", "tags", "notes")
 """Columns that name rows if no setting varies, the best one first."""
-ROW_WORDS = ("change", "group")
-TAGGED_WORDS = ("change", "group", "order")
+ROW_WORDS = word_set("change group")
+TAGGED_WORDS = word_set("change group order")
 """What a table of allelse says of a row; its runs in MLflow have it in tags."""
 COSTS = {
-    "seconds": ("seconds", "runtime", "_runtime", "duration", "train_runtime", "wall_seconds"),
-    "params": ("params", "n_params", "num_params", "parameters", "num_parameters", "n_parameters"),
-    "flops": ("flops", "total_flos", "total_flops"),
-    "cpu_seconds": ("cpu_seconds",),
+    "seconds": word_set("seconds runtime _runtime duration train_runtime wall_seconds"),
+    "params": word_set("params n_params num_params parameters num_parameters n_parameters"),
+    "flops": word_set("flops total_flos total_flops"),
+    "cpu_seconds": word_set("cpu_seconds"),
 }
-DEVICES = ("device", "gpu", "gpu_type", "gpu_name", "accelerator")
-MACHINE = ("gpu_count", "cpu_count", "gpus", "num_gpus", "cpu", "n_gpu", "num_workers")
-STEPS_REACHED = (
-    *("step", "_step", "global_step", "trainer/global_step", "iteration", "iter", "_iteration"),
-    *("epoch", "training_step", "train_step"),
+DEVICES = word_set("device gpu gpu_type gpu_name accelerator")
+MACHINE = word_set("gpu_count cpu_count gpus num_gpus cpu n_gpu num_workers")
+STEPS_REACHED = word_set(
+    "step _step global_step trainer/global_step iteration iter "
+    "_iteration epoch training_step train_step"
 )
 """Counters at the end of a run. A number of epochs or steps that was asked for is a setting."""
 LENGTHS = word_set("step steps epoch epochs iter iters iteration iterations updates")
 CODE = word_set("commit sha revision dirty branch")
-CODE_NAMES = ("code_version", "code_hash", "git_hash", "code", "git_rev", "githash")
+CODE_NAMES = word_set("code_version code_hash git_hash code git_rev githash")
 DATA = word_set("data dataset datasets corpus split")
 DIGESTS = word_set("hash digest fingerprint checksum version revision sha md5 sha256")
 PACKAGES = word_set(
     "python torch pytorch tensorflow jax numpy transformers cuda cudnn driver lightning keras "
     "sklearn scipy xgboost tokenizers flax framework library pandas"
 )
-PACKAGE_FOLDERS = ("versions", "version", "packages", "package", "requirements", "env", "pip")
+PACKAGE_FOLDERS = word_set("versions version packages package requirements env pip")
 FINISHED = word_set("finished completed complete success succeeded done ok")
 RUNNING = word_set("running pending queued scheduled preempting paused started")
 BEST = "best"
@@ -105,7 +105,7 @@ def last_part(column: str) -> str:
     return re.split(r"[./]", plain_name(column))[-1] or column
 
 
-def is_called(column: str, names: tuple[str, ...] | frozenset[str]) -> bool:
+def is_called(column: str, names: Collection[str]) -> bool:
     """Whether the column has one of these names, in any case and with spaces for underscores."""
     plain = plain_name(column).strip().lower().replace(" ", "_")
     return plain in names or column.lower() in names

@@ -56,7 +56,7 @@ def _columns_that_split(
     columns = [
         column
         for column in roles.columns("measured", "unused")
-        if not is_called(column, IDENTITIES | {*MACHINE, *TIMES}) and is_shared(table, column)
+        if not is_called(column, IDENTITIES | MACHINE | TIMES) and is_shared(table, column)
     ]
     names = [plain_name(column) for column in columns if _differs_within(table, column, groups)]
     verb = "is no setting" if len(names) == 1 else "are no settings"

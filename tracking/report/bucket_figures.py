@@ -4,6 +4,7 @@ Base is black. The rows whose difference from it changes most from the first buc
 colors, and all others are gray."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tracking.buckets.bucket_scores import BucketScores, bucket_scores
@@ -21,13 +22,21 @@ from tracking.report.drawing import (
     styled,
 )
 from tracking.statistics.samples import LEAST_SAMPLES
-from tracking.statistics.table_rows import TableRow
+from tracking.statistics.table_rows import BASE, TableRow
 from tracking.table.columns import StudyTable
 from tracking.words import signed
 
 PLOT_HEIGHT = 2.2  # inches, with title and axis
 MOST_COLORED = 4
 MARGIN = 0.3  # of the distance between two buckets
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A row's score in each bucket, and its tooltip."""
+
+    values: list[float]
+    text: str
 
 
 def bucket_figures(table: StudyTable, entries: Sequence[Entry]) -> list[Drawing]:
@@ -56,7 +65,7 @@ def _figure(scores: BucketScores, metric: Metric, entries: Sequence[Entry]) -> D
         gray = [entry for entry in curves if entry not in colored]
         for entry in [*gray, *colored]:  # gray lines lie below
             color = colored.get(entry, MUTED)
-            line = _add_curve(drawing, axes, scores, metric, entry, curves[entry], color)
+            line = _add_curve(drawing, axes, entry, curves[entry], color)
             if entry in colored:
                 colored_lines[entry] = line
         add_titles(axes, title, metric.set)
@@ -66,22 +75,25 @@ def _figure(scores: BucketScores, metric: Metric, entries: Sequence[Entry]) -> D
     return drawing
 
 
-def _curves(
-    scores: BucketScores, metric: Metric, entries: Sequence[Entry]
-) -> dict[Entry, list[float]]:
-    """By row, the score of each bucket; a row that lacks one has no curve."""
+def _curves(scores: BucketScores, metric: Metric, entries: Sequence[Entry]) -> dict[Entry, Curve]:
+    """By row; a row that lacks the score of a bucket has no curve."""
     curves = {}
     for entry in entries:
-        values = [row.scores[metric.name] for row in _rows_of(scores, entry)]
+        rows = [row for table in scores.tables for row in table.rows if row.row == entry.row.row]
+        values = [row.scores[metric.name] for row in rows]
         numbers = [value for value in values if value is not None]
         if len(numbers) == len(values):
-            curves[entry] = numbers
+            buckets = zip(scores.buckets, rows, strict=True)
+            parts = [f"{bucket.label}: {_score_text(metric, row)}" for bucket, row in buckets]
+            curves[entry] = Curve(numbers, f"{entry.full}: {', '.join(parts)}")
     return curves
 
 
-def _rows_of(scores: BucketScores, entry: Entry) -> list[TableRow]:
-    """The row in the table of each bucket."""
-    return [row for table in scores.tables for row in table.rows if row.row == entry.row.row]
+def _score_text(metric: Metric, row: TableRow) -> str:
+    """Such as "26.4 (−0.3)", with the difference from the reference."""
+    score = metric.text(row.scores[metric.name])
+    delta = signed(row.deltas[metric.name], metric.places)
+    return f"{score} ({delta})" if delta and row.row != BASE else score
 
 
 def _most_drifting(
@@ -98,21 +110,7 @@ def _most_drifting(
     return colors
 
 
-def _add_curve(
-    drawing: Drawing,
-    axes: Any,
-    scores: BucketScores,
-    metric: Metric,
-    entry: Entry,
-    values: Sequence[float],
-    color: str,
-) -> Any:
-    parts = []
-    for bucket, row, value in zip(scores.buckets, _rows_of(scores, entry), values, strict=True):
-        delta = signed(row.deltas[metric.name], metric.places)
-        difference = f" ({delta})" if delta and not entry.is_base else ""
-        parts.append(f"{bucket.label}: {metric.text(value)}{difference}")
-    text = f"{entry.full}: {', '.join(parts)}"
+def _add_curve(drawing: Drawing, axes: Any, entry: Entry, curve: Curve, color: str) -> Any:
     is_gray = color == MUTED
     style = {
         "color": color,
@@ -121,7 +119,8 @@ def _add_curve(
         "marker": "o",
         "markersize": 1.5 if is_gray else 3,
     }
-    return drawing.plot(axes, (range(len(values)), values), entry, text, **style)
+    points = (range(len(curve.values)), curve.values)
+    return drawing.plot(axes, points, entry, curve.text, **style)
 
 
 def _frame(axes: Any, scores: BucketScores) -> None:
