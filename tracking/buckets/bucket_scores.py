@@ -18,7 +18,7 @@ from tracking.files import unless_damaged
 from tracking.statistics.means import deviation, metric_mean, minus
 from tracking.statistics.samples import Floats, Statistics, evaluated, scores
 from tracking.statistics.study_findings import over_seeds
-from tracking.statistics.table_rows import TableRow
+from tracking.statistics.table_rows import TableRow, deltas_at_common_seeds
 from tracking.statistics.table_rows import table as table_of
 from tracking.study import Study, StudyTrial
 from tracking.table.columns import StudyTable
@@ -211,22 +211,18 @@ def _with_deltas(study: Study, row: TableRow, rows: Mapping[str, TableRow]) -> T
     reference = rows.get(row.reference)
     if reference is None:
         return row
-    row = replace(row, reference_seeds=reference.finished_seeds)
+    metrics = study.task.metrics
+    if row.paired:
+        new_deltas = deltas_at_common_seeds(metrics, row, reference)
+    else:
+        new_deltas = {}
+        for name, score in row.scores.items():
+            new_deltas[name] = minus(score, reference.scores[name])
     deltas = dict[str, float | None]()
-    for metric in study.task.metrics:
-        delta = None
-        if row.deltas[metric.name] is not None:
-            delta = minus(_compared_mean(metric, row, row), _compared_mean(metric, reference, row))
-        deltas[metric.name] = delta
-    return replace(row, deltas=deltas, common_deltas={})
-
-
-def _compared_mean(metric: Metric, side: TableRow, row: TableRow) -> float | None:
-    """Of the row or its reference: over the seeds that both have if the row is paired."""
-    if not row.paired:
-        return side.scores[metric.name]
-    values_of_seed = side.seed_values[metric.name]
-    return metric_mean(metric, [values_of_seed[seed] for seed in row.common_seeds])
+    for metric in metrics:
+        name = metric.name
+        deltas[name] = None if row.deltas[name] is None else new_deltas[name]
+    return replace(row, reference_seeds=reference.finished_seeds, deltas=deltas, common_deltas={})
 
 
 def _drift(

@@ -31,16 +31,17 @@ def hidden_differences(rows: ObservedRows, are_named: bool) -> Iterator[Doubt]:
         if not are_named and any(run.is_unnamed for run in row.runs):
             continue
         unsaid = _unsaid(row, row.changed, names)
-        hidden = [column for column in unsaid if not _is_length(column)]
+        hidden = _without_lengths(unsaid)
         is_any_said = len(unsaid) < len(row.changed)
         if not hidden or not (is_any_said or are_named):
             continue
-        words = listed([_change(rows, row, column) for column in hidden])
         subject = row.change if are_named else f"Runs named like {names[0]}"
-        verb = "also has" if are_named else "also have"
-        if not is_any_said:
-            words = listed([_change(rows, row, column) for column in row.changed])
+        if is_any_said:
+            verb = "also has" if are_named else "also have"
+            words = _changes(rows, row, hidden)
+        else:
             verb = "changes several settings, but its name mentions none of them:"
+            words = _changes(rows, row, row.changed)
         text = f"{subject} {verb} {words}."
         yield Doubt("hidden-difference", text, names_of(row.runs), (row.name,))
 
@@ -59,11 +60,9 @@ def labeled_rows(rows: ObservedRows) -> Iterator[Doubt]:
         for row, number in zip(labeled, numbers, strict=True):
             name = value_text(row.settings[label])
             others = [column for column in row.changed if column != label]
-            unsaid = _unsaid(row, others, [name])
-            hidden = [column for column in unsaid if not _is_length(column)]
+            hidden = _without_lengths(_unsaid(row, others, [name]))
             if hidden and number > usual:
-                words = listed([_change(rows, row, column) for column in hidden])
-                text = f"{rows.labels[label]} {name} also has {words}."
+                text = f"{rows.labels[label]} {name} also has {_changes(rows, row, hidden)}."
                 yield Doubt("hidden-difference", text, names_of(row.runs), (row.name,))
 
 
@@ -77,11 +76,18 @@ def _unsaid(row: ObservedRow, columns: Iterable[str], names: Sequence[str]) -> l
     return unsaid
 
 
-def _change(rows: ObservedRows, row: ObservedRow, column: str) -> str:
+def _without_lengths(columns: Iterable[str]) -> list[str]:
+    return [column for column in columns if not _is_length(column)]
+
+
+def _changes(rows: ObservedRows, row: ObservedRow, columns: Iterable[str]) -> str:
     """Such as "batch_size 64, not 32"."""
-    new = shortened(value_text(row.settings[column]))
-    old = shortened(value_text(rows.base.settings[column]))
-    return f"{rows.labels[column]} {new}, not {old}"
+    changes = []
+    for column in columns:
+        new = shortened(value_text(row.settings[column]))
+        old = shortened(value_text(rows.base.settings[column]))
+        changes.append(f"{rows.labels[column]} {new}, not {old}")
+    return listed(changes)
 
 
 def _says(name: str, column: str, value: Value) -> bool:
@@ -224,7 +230,7 @@ def unequal_steps(rows: ObservedRows) -> Iterator[Doubt]:
         lengths = [column for column in row.changed if _is_length(column)]
         if lengths and len(lengths) < len(row.changed):
             rows_with_doubts.add(row.name)
-            words = listed([_change(rows, row, column) for column in lengths])
+            words = _changes(rows, row, lengths)
             text = f"{row.change} was trained with {words}, in addition to its other changes."
             yield Doubt("unequal-steps", text, names_of(row.runs), (row.name,))
     for column in _columns(rows, steps_of):

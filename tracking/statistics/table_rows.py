@@ -299,7 +299,7 @@ class _Differences:
         Where rows are paired, these are means over the seeds that both have."""
         other_decode = self._other_decode()
         not_compared = self._not_compared()
-        common_deltas = self._common_deltas()
+        common_deltas = deltas_at_common_seeds(self.card.tabled, self.row, self.base)
         deltas = dict[str, float | None]()
         for metric in self.card.tabled:
             name = metric.name
@@ -356,17 +356,6 @@ class _Differences:
         delta = minus(self.row.scores[name], base_score)
         return common_delta if delta is not None and self.reference.paired else delta
 
-    def _common_deltas(self) -> dict[str, float | None]:
-        """Between means over the seeds that both have; None where they have none."""
-        deltas = dict[str, float | None]()
-        base_seeds = self.base.finished_seeds if self.base else ()
-        seeds = [seed for seed in self.row.finished_seeds if seed in base_seeds]
-        for metric in self.card.tabled:
-            row_mean = _mean_at(metric, self.row, seeds)
-            base_mean = _mean_at(metric, self.base, seeds) if self.base else None
-            deltas[metric.name] = minus(row_mean, base_mean)
-        return deltas
-
     def _published_deltas(self, not_compared: Mapping[str, str]) -> dict[str, float | None]:
         deltas = dict[str, float | None]()
         for name in self.row.scores:
@@ -374,6 +363,20 @@ class _Differences:
             delta = published_minus(self.row.published[name], base_published)
             deltas[name] = None if name in not_compared else delta
         return deltas
+
+
+def deltas_at_common_seeds(
+    metrics: Iterable[Metric], row: TableRow, base: TableRow | None
+) -> dict[str, float | None]:
+    """Between means over the seeds that both rows have; None where they have none."""
+    base_seeds = base.finished_seeds if base else ()
+    seeds = [seed for seed in row.finished_seeds if seed in base_seeds]
+    deltas = dict[str, float | None]()
+    for metric in metrics:
+        row_mean = _mean_at(metric, row, seeds)
+        base_mean = _mean_at(metric, base, seeds) if base else None
+        deltas[metric.name] = minus(row_mean, base_mean)
+    return deltas
 
 
 def _mean_at(metric: Metric, row: TableRow, seeds: Iterable[int]) -> float | None:
