@@ -244,8 +244,14 @@ def interval_of(row: TableRow, metric: Metric, findings: StudyFindings) -> str:
 
 def _row_columns(card: Card, findings: StudyFindings) -> Iterator[StudyColumn]:
     """What the row is, and how much of it is finished."""
-    name = attrgetter("row")
-    yield Column("row", "row", lambda row: row.row + findings.row_mark(row), name, "text")
+
+    def marked_name(row: TableRow) -> str:
+        return row.row + findings.row_mark(row)
+
+    def diverged(row: TableRow) -> str:
+        return " ".join(map(str, row.diverged))
+
+    yield Column("row", "row", marked_name, attrgetter("row"), "text")
     yield said("group", attrgetter("group"))
     yield Column("change", "change", change_of, attrgetter("change"), "text")
     for name, symbol in card.symbols.items():
@@ -256,10 +262,7 @@ def _row_columns(card: Card, findings: StudyFindings) -> Iterator[StudyColumn]:
     yield plain("asked", attrgetter("asked"))
     yield written("steps", "steps", attrgetter("steps"), "{:.10g}".format, _missing_step)
     yield Column("note", "note", attrgetter("brief"), attrgetter("note"), "note")
-    diverged = attrgetter("diverged")
-    yield Column(
-        "diverged", "diverged", lambda row: " ".join(map(str, row.diverged)), diverged, "text"
-    )
+    yield Column("diverged", "diverged", diverged, attrgetter("diverged"), "text")
     for name in (*OBJECTS, *REFERRING):
         yield plain(name, attrgetter(name))
 
