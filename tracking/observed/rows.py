@@ -306,14 +306,10 @@ def _distance(group: _Group, groups: Sequence[_Group]) -> int:
 
 def _order(group: _Group, base: _Group, columns: Sequence[str]) -> tuple[object, ...]:
     """Rows that change one setting stand together, by its value; those that change several last."""
-    places = list[int]()
-    values = list[tuple[bool, float, str]]()
-    for place, column in enumerate(columns):
-        value = group.settings[column]
-        if value != base.settings[column]:
-            places.append(place)
-            values.append(_value_order(value))
-    return len(places) > 1, places, values
+    changed = [column for column in columns if group.settings[column] != base.settings[column]]
+    places = [columns.index(column) for column in changed]
+    values = [_value_order(group.settings[column]) for column in changed]
+    return len(changed) > 1, places, values
 
 
 def _recorded_order(group: _Group) -> tuple[bool, float, str]:
