@@ -391,10 +391,8 @@ def dotted(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _parse(folder: Path, content: dict[str, Any]) -> Study:
-    values = dict[str, Any]()
-    for name in FORM:
-        value = content[name]
-        values[name] = tuple(value) if isinstance(value, list) else value
+    values = {name: content[name] for name in FORM}
+    values |= {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
     values["trials"] = tuple(StudyTrial(**trial) for trial in content["trials"])
     values["rows"] = tuple(row | {"size": row.get("size", "")} for row in content["rows"])
     values["task"] = Card.of(content["task"])
