@@ -16,6 +16,7 @@ import numpy as np
 
 from benchmarks.sheet import MET, MISSED, Sheet
 from tracking.card import Metric
+from tracking.statistics.family import SeedScores
 from tracking.statistics.finding import ALPHA
 from tracking.statistics.paired_family import paired_families
 from tracking.statistics.paired_tests import paired_differences, paired_exponential_intervals
@@ -101,7 +102,9 @@ def check_against_paired_table(case: str, rows: int, seeds: int) -> None:
             for row, scores in enumerate(drawn_values[study])
         }
         values = {"base": dict.fromkeys(range(seeds), 30.0), **row_scores}
-        families = paired_families(Metric("score"), values, dict.fromkeys(row_scores, "base"))
+        families = paired_families(
+            SeedScores(Metric("score"), values), dict.fromkeys(row_scores, "base")
+        )
         tests = families["base"].tests.values()
         assert np.allclose([test.p for test in tests], paired.p_holm[study], rtol=1e-6, atol=0)
         assert np.allclose([test.low for test in tests], low[study], rtol=1e-6, atol=1e-9)

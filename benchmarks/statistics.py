@@ -24,7 +24,7 @@ from benchmarks.paired_statistics import paired_findings, paired_sheets
 from benchmarks.record import RESULTS, Result, heading, provenance, write
 from benchmarks.sheet import MET, MISSED, Sheet, to_markdown, to_terminal
 from tracking.card import Metric
-from tracking.statistics.family import family
+from tracking.statistics.family import SeedScores, family
 from tracking.statistics.finding import ALPHA
 from tracking.statistics.seed_tests import (
     CANDIDATES,
@@ -201,7 +201,7 @@ def check_against_table(draw: Draw, row_seeds: Sizes) -> None:
             f"r{row}": dict(enumerate(row_values[study].tolist()))
             for row, row_values in enumerate(values)
         }
-        table_family = family(Metric("score"), rows, "r0")
+        table_family = family(SeedScores(Metric("score"), rows), "r0")
         assert table_family is not None
         rows_tested = table_family.tests.values()
         assert np.allclose(

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from tracking.files import misfit
-from tracking.words import number, plural
+from tracking.words import count_of, number
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -175,7 +175,7 @@ def formula_fault(from_counts: Sequence[str]) -> str | None:
         return f"must have one of {formulas} as the formula of from_counts, but has {formula}"
     count = FORMULAS[formula]
     if len(fields) != count:
-        wanted = f"{count} {plural('field', count)} after {formula}"
+        wanted = f"{count_of(count, 'field')} after {formula}"
         return f"must have {wanted} in from_counts, but has {len(fields)}"
     return None
 

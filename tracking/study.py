@@ -379,22 +379,22 @@ def seconds(ts: str) -> float | None:
     return None
 
 
+def dotted(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The values of nested settings by their dotted keys."""
+    values = dict[str, Any]()
+    for name, value in tree.items():
+        if isinstance(value, Mapping):
+            values |= dotted(value, f"{prefix}{name}.")
+        else:
+            values[f"{prefix}{name}"] = value
+    return values
+
+
 def _parse(folder: Path, content: dict[str, Any]) -> Study:
-    return Study(
-        # resolves `.`, but keeps a symbolic link's name
-        folder=Path(os.path.abspath(folder)),  # noqa: PTH100
-        trials=tuple(StudyTrial(**trial) for trial in content["trials"]),
-        cells=content["cells"],
-        asked=tuple(content["asked"]),
-        settings=content["settings"],
-        rows=tuple(row | {"size": row.get("size", "")} for row in content["rows"]),
-        seeds=tuple(content["seeds"]),
-        chosen=content["chosen"],
-        identity=content["identity"],
-        code=tuple(content["code"]),
-        vouched=tuple(content["vouched"]),
-        margins=content["margins"],
-        paired=content["paired"],
-        references=content["references"],
-        task=Card.of(content["task"]),
-    )
+    values = {name: content[name] for name in FORM}
+    values |= {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
+    values["trials"] = tuple(StudyTrial(**trial) for trial in content["trials"])
+    values["rows"] = tuple(row | {"size": row.get("size", "")} for row in content["rows"])
+    values["task"] = Card.of(content["task"])
+    # resolves `.`, but keeps a symbolic link's name
+    return Study(Path(os.path.abspath(folder)), **values)  # noqa: PTH100

@@ -8,14 +8,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tracking.card import Card, Metric
+from tracking.card import Metric
 from tracking.files import DamagedFileError, Form, read_object, unless_damaged, write_atomic
 from tracking.statistics.finding import ALPHA
 from tracking.statistics.references import with_names
 from tracking.statistics.table_rows import BASE
 from tracking.study import Study, seconds
 from tracking.uri import without_password
-from tracking.words import cell_text, listed
+from tracking.words import cell_text, grouped, listed
 
 LOCK_FILE = "lock.json"
 TRIAL: Form = {"row": str, "seed": int, "key": str}
@@ -232,23 +232,18 @@ def _test_deviations(lock: Lock, study: Study) -> Iterator[str]:
         yield f"Tests changed: {'; '.join(changes)}."
     changed_metrics = []
     for name, rule in lock.tests["rules"].items():
-        if _decides_differently(rule, today["rules"].get(name)):
+        rule_today = today["rules"].get(name, {})
+        # its text, which people read, may change
+        if any(rule_today.get(key) != rule[key] for key in RULE if key != "text"):
             changed_metrics.append(name)
     if changed_metrics:
-        labels = _labels(study.task, changed_metrics)
+        metrics = study.task.metrics
+        labels = [metric.label for metric in metrics if metric.name in changed_metrics]
         yield f'The rule for "agrees" changed: {listed(labels)}.'
 
 
-def _decides_differently(locked: Mapping[str, Any], today: Mapping[str, Any] | None) -> bool:
-    """Whether today's rule can come to a different verdict.
-
-    Its text, which people read, may change.
-    """
-    return today is None or any(today[name] != locked[name] for name in RULE if name != "text")
-
-
 def not_locked(study: Study, metrics: Sequence[Metric]) -> list[str]:
-    """The metrics that were not locked, such as "BLEU on dev"; [] without a readable lock."""
+    """The metrics that were not locked, such as "accuracy on dev"; [] without a readable lock."""
     lock = unless_damaged(lambda: read_lock(study.folder), None)
     return [] if lock is None else _not_locked(lock, metrics)
 
@@ -365,10 +360,6 @@ def _only(values: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if key in keys}
 
 
-def _labels(card: Card, names: Collection[str]) -> list[str]:
-    return [metric.label for metric in card.metrics if metric.name in names]
-
-
 def _trial_name(pair: tuple[str, int]) -> str:
     row, seed = pair
     return f"{row}-s{seed}"
@@ -376,9 +367,7 @@ def _trial_name(pair: tuple[str, int]) -> str:
 
 def _seed_words(pairs: Sequence[tuple[str, int]]) -> str:
     """Such as "4, 5 of base; 4 of wide"."""
-    seeds_of_row: dict[str, list[str]] = {}
-    for row, seed in pairs:
-        seeds_of_row.setdefault(row, []).append(str(seed))
+    seeds_of_row = grouped((row, str(seed)) for row, seed in pairs)
     return "; ".join(f"{', '.join(seeds)} of {row}" for row, seeds in seeds_of_row.items())
 
 

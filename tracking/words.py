@@ -1,10 +1,13 @@
-"""Numbers, times and lists as text for people.
+"""Numbers, times and lists as text for people; and lists by what their items share.
 
 A number that is None becomes the empty string; the caller explains why it is missing."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
 
 MORE_PLACES = 2
 """Further decimals that a small number may have before it gets an exponent."""
@@ -74,6 +77,24 @@ def cell_text(value: Any) -> str:
 def plural(noun: str, count: float) -> str:
     """The noun for this many: seed, seeds."""
     return noun if count == 1 else f"{noun}s"
+
+
+def count_of(number: int, noun: str) -> str:
+    """Such as 1 seed, 3 seeds."""
+    return f"{number} {plural(noun, number)}"
+
+
+def seeds_listed(seeds: Sequence[int]) -> str:
+    """Such as seed 2, or seeds 1, 2, 5."""
+    return f"{plural('seed', len(seeds))} {', '.join(map(str, seeds))}"
+
+
+def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
+    """The values of each key; both in the order of the pairs."""
+    groups: dict[K, list[V]] = {}
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
+    return groups
 
 
 def listed(names: Sequence[str]) -> str:

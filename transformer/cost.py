@@ -10,20 +10,25 @@ from transformer.config import ModelConfig, Precision
 from transformer.window import Window
 
 
-def attention_parameters(model: ModelConfig) -> int:
-    """W^Q, W^K, W^V, W^O of one attention layer (section 3.2.2), and their biases; W^K has none.
-
-    Additive scores have one more vector per head.
-    """
+def projection_weights(model: ModelConfig) -> int:
+    """W^Q, W^K, W^V and W^O of one attention layer (section 3.2.2)."""
     d = model.d_model
     h = model.n_heads
     k, v = model.d_k, model.d_v
-    weights = d * h * (2 * k + v) + h * v * d
+    return d * h * (2 * k + v) + h * v * d
+
+
+def attention_parameters(model: ModelConfig) -> int:
+    """The weights of one attention layer, and their biases; W^K has none.
+
+    Additive scores have one more vector per head.
+    """
+    h = model.n_heads
+    k, v = model.d_k, model.d_v
+    weights = projection_weights(model)
     if model.attention_score == "additive":
         weights += h * k
-    if not model.attention_bias:
-        return weights
-    biases = h * (k + v) + d
+    biases = h * (k + v) + model.d_model if model.attention_bias else 0
     return weights + biases
 
 
@@ -114,7 +119,7 @@ def forward_flops(model: ModelConfig, vocab_size: int, lengths: Lengths) -> floa
     k, v = model.d_k, model.d_v
     n, m = lengths.source, lengths.target
     feed_forward = 4 * d * ff
-    projections = 2 * d * h * (2 * k + v) + 2 * h * v * d
+    projections = 2 * projection_weights(model)
     scores = 2 * h * (k + v)
     encoder = n * feed_forward + _encoder_flops(model, lengths)
     restricted = model.attention_window is not None
@@ -133,7 +138,7 @@ def _encoder_flops(model: ModelConfig, lengths: Lengths) -> float:
     n = lengths.source
     match model.encoder_layer:
         case "attention":
-            projections = 2 * d * h * (2 * k + v) + 2 * h * v * d
+            projections = 2 * projection_weights(model)
             restricted = model.attention_window is not None
             source_cells = lengths.source_windows if restricted else lengths.source_squared
             return n * projections + source_cells * 2 * h * (k + v)

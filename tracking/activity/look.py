@@ -125,10 +125,11 @@ def stamps_of(folder: TrialFolder) -> Stamps:
         folder.provenance_path,
         folder.journal_path,
     )
-    return tuple(map(_stamp, paths))
+    return tuple(map(stamp_of, paths))
 
 
-def _stamp(path: Path) -> tuple[int, int, int] | None:
+def stamp_of(path: Path) -> object:
+    """What tells whether the file has changed; None without one."""
     try:
         stat = path.stat()
     except OSError:  # the file's reader reports the fault

@@ -7,7 +7,7 @@ from tracking.buckets.bucket_scores import BucketScores
 from tracking.statistics.finding import SAYS, same_scores
 from tracking.table.source_captions import lock_lines
 from tracking.table.tested_captions import delta_notes
-from tracking.words import listed, plural
+from tracking.words import count_of, grouped, listed
 
 MOST_REASONS = 3
 
@@ -53,7 +53,7 @@ def _tested_line(scores: BucketScores) -> str:
         return f"Nothing is tested: {reasons}."
     marks = {findings.mark(row, metric) for row in scores.drift.rows for metric in scores.metrics}
     words = [f"{mark} {text.format(than='')}" for mark, text in SAYS.values() if mark in marks]
-    rows = f"{len(tested_rows)} {plural('row', len(tested_rows))}"
+    rows = count_of(len(tested_rows), "row")
     line = f"Only last less first is tested, over seeds of {rows} (Holm): {'; '.join(words)}."
     return f"{line} Not tested: {reasons}." if reasons else line
 
@@ -61,17 +61,18 @@ def _tested_line(scores: BucketScores) -> str:
 def _reasons(scores: BucketScores) -> str:
     """Why rows have no test of their change from the first to the last bucket, by frequency."""
     findings = scores.drift.findings
-    rows_of_reason = dict[str, dict[str, None]]()
+    pairs = list[tuple[str, str]]()
     for metric in scores.metrics:
         for family in findings.families_of(metric):
             for row, test in family.rows.items():
                 if isinstance(test, str) and test != same_scores(family.reference):
-                    rows_of_reason.setdefault(test, {})[row] = None
+                    pairs.append((test, row))
+    rows_of_reason = grouped(dict.fromkeys(pairs))
     counts = Counter({reason: len(rows) for reason, rows in rows_of_reason.items()})
     parts = []
     for reason, number in counts.most_common(MOST_REASONS):
         rows = rows_of_reason[reason]
-        who = next(iter(rows)) if number == 1 else f"{number} rows"
+        who = rows[0] if number == 1 else f"{number} rows"
         parts.append(f"{reason} ({who})")
     return "; ".join(parts)
 

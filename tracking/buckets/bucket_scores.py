@@ -6,7 +6,7 @@ counts on disk. So each bucket has a table like the study's own.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -18,7 +18,7 @@ from tracking.files import unless_damaged
 from tracking.statistics.means import deviation, metric_mean, minus
 from tracking.statistics.samples import Floats, Statistics, evaluated, scores
 from tracking.statistics.study_findings import over_seeds
-from tracking.statistics.table_rows import TableRow
+from tracking.statistics.table_rows import TableRow, deltas_at_common_seeds
 from tracking.statistics.table_rows import table as table_of
 from tracking.study import Study, StudyTrial
 from tracking.table.columns import StudyTable
@@ -71,17 +71,16 @@ def bucket_scores(table: StudyTable, name: str, cuts: Sequence[float] = ()) -> B
     samples = _first_samples(study, metrics[0].set, table.findings.reference)
     grouped = quantity(name, table.card, samples)
     parts = buckets(grouped, cuts)
-    reading = _Reading(study, grouped, parts)
-    values_of_trial = reading.values_of_trials()
+    values_of_trial, reasons = _values_of_trials(study, grouped, parts)
     if not values_of_trial:
-        raise UngroupedError("has nothing to group", reading.reasons[0])
+        raise UngroupedError("has nothing to group", reasons[0])
     rows = table_of(study, table.findings.reference)
     tables = []
     for place in range(len(parts)):
         values_in_bucket = {trial: values[place] for trial, values in values_of_trial.items()}
         tables.append(_table(table, study, rows, values_in_bucket))
     drift = _drift(table, study, rows, tables[0].rows, tables[-1].rows)
-    notes = (*left_out, *reading.reasons)
+    notes = (*left_out, *reasons)
     return BucketScores(table, grouped, parts, tuple(tables), drift, notes)
 
 
@@ -123,49 +122,42 @@ def _statistics(study: Study, trial: StudyTrial, set_name: str) -> Statistics | 
     return unless_damaged(partial(study.trial_folder(trial).statistics, set_name), None)
 
 
-@dataclass(frozen=True, eq=False)
-class _Reading:
-    """Reads the counts of every trial that counts. ``reasons`` says which have none to use."""
-
-    study: Study
-    quantity: Quantity
-    buckets: Sequence[Bucket]
-    reasons: list[str] = field(default_factory=list)
-
-    def values_of_trials(self) -> dict[str, Sequence[MetricValues]]:
-        """By trial, its scores in each bucket."""
-        values_of_trial = dict[str, Sequence[MetricValues]]()
-        for standing in self.study.standings():
-            if standing.counted is None:
-                continue
+def _values_of_trials(
+    study: Study, grouped: Quantity, parts: Sequence[Bucket]
+) -> tuple[dict[str, Sequence[MetricValues]], list[str]]:
+    """By trial that counts, its scores in each bucket; and why other trials have none to use."""
+    values_of_trial = dict[str, Sequence[MetricValues]]()
+    reasons = list[str]()
+    for standing in study.standings():
+        if standing.counted is not None:
             trial = standing.trial
             try:
-                values_of_trial[trial.name] = self._values(trial)
+                values_of_trial[trial.name] = _values_in_buckets(study, trial, grouped, parts)
             except ValueError as error:
-                self.reasons.append(str(error))
-        return values_of_trial
+                reasons.append(str(error))
+    return values_of_trial, reasons
 
-    def _values(self, trial: StudyTrial) -> Sequence[MetricValues]:
-        """Raises ValueError if its counts can't be used."""
-        metrics = self.study.task.metrics
-        set_name = metrics[0].set
-        statistics = _statistics(self.study, trial, set_name)
-        if statistics is not None:
-            self._refuse_other_samples(trial, statistics[1])
-        values_in_buckets: list[dict[str, float | None]] = [{} for _ in self.buckets]
-        for metric in metrics:
-            counted = evaluated(self.study, trial, metric, set_name, statistics)
-            if isinstance(counted, str):
-                raise ValueError(counted)
-            for bucket, bucket_values in zip(self.buckets, values_in_buckets, strict=True):
-                bucket_values[metric.name] = score_in(bucket, metric, counted.counts_NC)
-        return values_in_buckets
 
-    def _refuse_other_samples(self, trial: StudyTrial, samples: Sequence[Sample]) -> None:
-        field_name = self.quantity.field
-        if not np.array_equal(values(samples, field_name), self.quantity.values_N):
-            noun = self.study.task.sample
-            raise ValueError(f"{trial.name} has {noun}s with other numbers of {field_name}")
+def _values_in_buckets(
+    study: Study, trial: StudyTrial, grouped: Quantity, parts: Sequence[Bucket]
+) -> Sequence[MetricValues]:
+    """Raises ValueError if the trial's counts can't be used."""
+    metrics = study.task.metrics
+    set_name = metrics[0].set
+    statistics = _statistics(study, trial, set_name)
+    if statistics is not None:
+        values_N = values(statistics[1], grouped.field)
+        if not np.array_equal(values_N, grouped.values_N):
+            noun = study.task.sample
+            raise ValueError(f"{trial.name} has {noun}s with other numbers of {grouped.field}")
+    values_in_buckets: list[dict[str, float | None]] = [{} for _ in parts]
+    for metric in metrics:
+        counted = evaluated(study, trial, metric, set_name, statistics)
+        if isinstance(counted, str):
+            raise ValueError(counted)
+        for bucket, bucket_values in zip(parts, values_in_buckets, strict=True):
+            bucket_values[metric.name] = score_in(bucket, metric, counted.counts_NC)
+    return values_in_buckets
 
 
 def score_in(bucket: Bucket, metric: Metric, counts_NC: Floats) -> float | None:
@@ -184,7 +176,7 @@ def _table(
     """A table of all rows with these scores, without tests."""
     bucket_rows = {row.row: _with_scores(study, row, values_of_trial) for row in rows}
     compared = [_with_deltas(study, row, bucket_rows) for row in bucket_rows.values()]
-    return StudyTable(study, compared, replace(whole.findings, families={}, scoring={}))
+    return StudyTable(study, compared, replace(whole.findings, families={}))
 
 
 def _with_scores(
@@ -219,22 +211,18 @@ def _with_deltas(study: Study, row: TableRow, rows: Mapping[str, TableRow]) -> T
     reference = rows.get(row.reference)
     if reference is None:
         return row
-    row = replace(row, reference_seeds=reference.finished_seeds)
+    metrics = study.task.metrics
+    if row.paired:
+        new_deltas = deltas_at_common_seeds(metrics, row, reference)
+    else:
+        new_deltas = {}
+        for name, score in row.scores.items():
+            new_deltas[name] = minus(score, reference.scores[name])
     deltas = dict[str, float | None]()
-    for metric in study.task.metrics:
-        delta = None
-        if row.deltas[metric.name] is not None:
-            delta = minus(_compared_mean(metric, row, row), _compared_mean(metric, reference, row))
-        deltas[metric.name] = delta
-    return replace(row, deltas=deltas, common_deltas={})
-
-
-def _compared_mean(metric: Metric, side: TableRow, row: TableRow) -> float | None:
-    """Of the row or its reference: over the seeds that both have if the row is paired."""
-    if not row.paired:
-        return side.scores[metric.name]
-    values_of_seed = side.seed_values[metric.name]
-    return metric_mean(metric, [values_of_seed[seed] for seed in row.common_seeds])
+    for metric in metrics:
+        name = metric.name
+        deltas[name] = None if row.deltas[name] is None else new_deltas[name]
+    return replace(row, reference_seeds=reference.finished_seeds, deltas=deltas, common_deltas={})
 
 
 def _drift(

@@ -1,7 +1,7 @@
 """The table of a study's scores by bucket. People get a table per metric with a line per row,
 programs get a line per row, metric and bucket."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,15 +16,16 @@ from tracking.statistics.table_rows import TableRow
 from tracking.table.columns import StudyColumn, StudyTable, change_of, columns_of
 from tracking.table.latex import latex
 from tracking.table.text import (
+    FOR_PROGRAMS,
     LEAST,
     Cell,
     Column,
     TextTable,
-    csv_text,
     fitting,
+    for_programs,
     html,
-    json_text,
     markdown,
+    plain,
     terminal,
 )
 
@@ -63,10 +64,8 @@ def shown(scores: BucketScores, width: int, text: str | None = None) -> list[Tab
 
 def written(kind: str, scores: BucketScores, text: str | None = None, label: str = "") -> str:
     """As md, csv, json, tex or html. CSV and JSON hold unrounded numbers."""
-    if kind == "csv":
-        return csv_text(_program_columns(), [*_lines(scores)])
-    if kind == "json":
-        return json_text(_program_columns(), [*_lines(scores)])
+    if kind in FOR_PROGRAMS:
+        return for_programs(kind, _program_columns(), [*_lines(scores)])
     note = _caption(scores, text)
     if kind == "html":
         return html(_for_people(scores, scores.metrics, " ± ", note))
@@ -166,23 +165,23 @@ def _lines(scores: BucketScores) -> Iterator[BucketLine]:
 
 def _program_columns() -> list[Column[BucketLine]]:
     return [
-        _plain("row", lambda line: line.row.row),
-        _plain("group", lambda line: line.row.group),
-        _plain("change", lambda line: change_of(line.row)),
-        _plain("metric", _metric_name),
-        _plain("set", lambda line: line.metric.set),
-        _plain("by", lambda line: line.scores.quantity.field),
-        _plain("bucket", lambda line: line.bucket.label if line.bucket else DRIFT),
-        _plain("from", lambda line: line.bucket.low if line.bucket else None),
-        _plain("to", lambda line: line.bucket.high if line.bucket else None),
-        _plain("samples", lambda line: line.bucket.samples if line.bucket else None),
-        _plain("seeds", lambda line: line.row.seeds),
+        plain("row", lambda line: line.row.row),
+        plain("group", lambda line: line.row.group),
+        plain("change", lambda line: change_of(line.row)),
+        plain("metric", _metric_name),
+        plain("set", lambda line: line.metric.set),
+        plain("by", lambda line: line.scores.quantity.field),
+        plain("bucket", lambda line: line.bucket.label if line.bucket else DRIFT),
+        plain("from", lambda line: line.bucket.low if line.bucket else None),
+        plain("to", lambda line: line.bucket.high if line.bucket else None),
+        plain("samples", lambda line: line.bucket.samples if line.bucket else None),
+        plain("seeds", lambda line: line.row.seeds),
         _of_table("score", ""),
         _of_table("sd", "sd_"),
         _of_table("delta", "delta_"),
         *(_of_table(name, f"{name}_") for name in TESTED),
         _of_table("finding", "finding_"),
-        _plain("note", lambda line: line.row.note),
+        plain("note", lambda line: line.row.note),
     ]
 
 
@@ -202,8 +201,4 @@ def _of_table(name: str, prefix: str) -> Column[BucketLine]:
     def missing(line: BucketLine) -> str:
         return line.cell(prefix).missing(line.row)
 
-    return Column(name, name, lambda line: str(value(line)), value, missing=missing)
-
-
-def _plain(name: str, value: Callable[[BucketLine], object]) -> Column[BucketLine]:
-    return Column(name, name, lambda line: str(value(line)), value)
+    return plain(name, value, missing)

@@ -21,7 +21,7 @@ from tracking.provenance import prepared_place
 from tracking.statistics.means import minus
 from tracking.statistics.references import hosts_of
 from tracking.statistics.table_rows import BASE, TableRow, table
-from tracking.study import Study, StudyTrial
+from tracking.study import Study, StudyTrial, dotted
 from tracking.trial import TrialFolder
 from tracking.uri import MASK, is_secret, without_password
 from tracking.words import stopped_at
@@ -73,11 +73,17 @@ class Described:
         its reference, or, if the trial only scores, from its host's trial of the same seed."""
         if self.trial.row != BASE:
             reference = trials_compared_with(self.study, self.trial)
-            return table(replace(self.study, trials=(*reference, self.trial)))[-1]
-        row = table(replace(self.study, trials=(self.trial,)))[0]
-        base_row = table(replace(self.study, trials=base_of(self.study)))[0]
-        deltas = {name: minus(row.scores[name], base_row.scores[name]) for name in row.deltas}
+            return self._rows_of(*reference, self.trial)[-1]
+        (row,) = self._rows_of(self.trial)
+        (base_row,) = self._rows_of(*base_of(self.study))
+        deltas = {}
+        for name in row.deltas:
+            deltas[name] = minus(row.scores[name], base_row.scores[name])
         return replace(row, deltas=deltas)
+
+    def _rows_of(self, *trials: StudyTrial) -> list[TableRow]:
+        """The table of these trials alone."""
+        return table(replace(self.study, trials=trials))
 
     @property
     def name(self) -> str:
@@ -178,7 +184,7 @@ class Described:
     @cached_property
     def _settings(self) -> dict[str, str]:
         values = {name: value for name, value in self.config.items() if name not in NOT_PARAMS}
-        settings = _flatten(values)
+        settings = _texts(values)
         return {name: value for name, value in settings.items() if name not in self.card.scoring}
 
     @cached_property
@@ -195,12 +201,12 @@ class Described:
     def _scoring(self) -> dict[str, str]:
         """The settings of the current scores, such as `decode.beam`, or the configured ones."""
         card = self.card
-        configured = _flatten(self.config)
+        configured = _texts(self.config)
         settings = {name: value for name, value in configured.items() if name in card.scoring}
         scores = self.result["scores"] if self.result is not None else {}
         if card.headline.set in scores:
             decode = card.scores(scores[card.headline.set]).decode
-            settings |= _flatten({card.setting(name): value for name, value in decode.items()})
+            settings |= _texts({card.setting(name): value for name, value in decode.items()})
         return settings
 
     @cached_property
@@ -376,15 +382,13 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _flatten(config: dict[str, Any], prefix: str = "") -> dict[str, str]:
-    """Texts by dotted key, without values that are null and without secrets."""
-    flat: dict[str, str] = {}
-    for name, value in config.items():
-        if isinstance(value, dict):
-            flat |= _flatten(value, f"{prefix}{name}.")
-        elif value is not None and is_secret(name):
-            flat[f"{prefix}{name}"] = MASK
+def _texts(config: Mapping[str, Any]) -> dict[str, str]:
+    """By dotted key, without values that are null and without secrets."""
+    texts: dict[str, str] = {}
+    for key, value in dotted(config).items():
+        if value is not None and is_secret(key):
+            texts[key] = MASK
         elif value is not None:
             # existing runs have no mark instead of a password
-            flat[f"{prefix}{name}"] = without_password(str(value), mark="")
-    return flat
+            texts[key] = without_password(str(value), mark="")
+    return texts

@@ -9,7 +9,7 @@ went.
 import hashlib
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -33,7 +33,7 @@ from tracking.mlflow.inputs import inputs_digest
 from tracking.study import Study, StudyTrial, read_study
 from tracking.trial import TrialFolder
 from tracking.uri import HERE, default_uri, store_name, without_password
-from tracking.words import plural
+from tracking.words import count_of
 from tracking.words import time as as_time
 
 LEDGER = "mlflow-ledger.json"
@@ -81,11 +81,6 @@ class Ledger:
     def _entries(self) -> dict[str, dict[str, Any]]:
         return self._stores.get(self._store, {})
 
-    @property
-    def keys(self) -> list[str]:
-        """The keys of all entries."""
-        return list(self._entries)
-
     def get(self, key: str) -> Sent | None:
         entry = self._entries.get(key)
         if entry is None:
@@ -97,12 +92,16 @@ class Ledger:
         if self.get(key) != sent:
             self._write({**self._entries, key: asdict(sent)})
 
-    def forget(self, key: str) -> None:
-        """Raises OSError, and keeps the entry, like ``put``."""
-        if key in self._entries:
-            entries = dict(self._entries)
-            del entries[key]
+    def forget_others(self, keys: Collection[str]) -> bool:
+        """Keep only the entries of these keys. Returns whether there were any others.
+
+        Raises OSError, and keeps all entries, like ``put``.
+        """
+        entries = {key: entry for key, entry in self._entries.items() if key in keys}
+        has_others = len(entries) < len(self._entries)
+        if has_others:
             self._write(entries)
+        return has_others
 
     def _write(self, entries: dict[str, Any]) -> None:
         stores = {**self._stores, self._store: entries}
@@ -220,7 +219,7 @@ class Lag:
         """One line, such as "12 reports behind, last sent 3 min 05 s ago: ConnectionError: …"."""
         problems = "; ".join(self.state.problems)
         if self.behind or problems:
-            behind = f"{self.behind} {plural('report', self.behind)} behind, {self._last_sent()}"
+            behind = f"{count_of(self.behind, 'report')} behind, {self._last_sent()}"
             return f"{behind}: {problems}" if problems else behind
         if not self.changed:
             return f"up to date{self._exceptions()}"

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from tracking.error_causes import cause_of
 from tracking.files import DamagedFileError
+from tracking.words import grouped
 
 MOST_NAMED = 3
 """Names in one line; with more of them, it has only the first."""
@@ -33,9 +34,7 @@ def are_damage(faults: list[tuple[str, Exception]]) -> bool:
 
 def problem_lines(faults: list[tuple[str, Exception]]) -> tuple[str, ...]:
     """One line per cause, with the trials that have it."""
-    names_of_cause = dict[str, list[str]]()
-    for name, error in faults:
-        names_of_cause.setdefault(cause_of(error), []).append(name)
+    names_of_cause = grouped((cause_of(error), name) for name, error in faults)
     return tuple(f"{shortened(names)}: {cause}" for cause, names in names_of_cause.items())
 
 

@@ -13,11 +13,10 @@ a store may refuse come last.
 
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tracking.activity.look import Stamps, stamps_of
+from tracking.activity.look import Stamps, stamp_of, stamps_of
 from tracking.activity.runners import Runner, runners, runs
 from tracking.attempts import AttemptRecord
 from tracking.error_causes import cause_of, out_of_reach
@@ -145,8 +144,7 @@ class Replay:
         return points, faults
 
     def _record_stamp(self) -> object:
-        stat = (self._folder / STUDY_FILE).stat()
-        return stat.st_ino, stat.st_size, stat.st_mtime_ns
+        return stamp_of(self._folder / STUDY_FILE)
 
     def _look(self, study: Study, record: object) -> str:
         """Look at all files. Returns the digest of those that determine the runs; reads them only
@@ -244,7 +242,7 @@ class Replay:
             return count
         if has_result:  # scores of other weights are no longer among the numbers
             count += self._runs.send(key, {"numbers": described.numbers})
-            self._runs.record(key, replace(self._runs.sent(key), result=result))
+            self._runs.record(key, result=result)
         status = STATUS.get(state, "KILLED")
         newest = reports[-1] if reports else None
         end_ms = None if status == "RUNNING" else described.end_ms(newest)
@@ -263,7 +261,7 @@ class Replay:
                 step = report.step
         self._store.log_points(sent.run, points)
         if step != sent.step:
-            self._runs.record(key, replace(sent, step=step))
+            self._runs.record(key, step=step)
         return len(points)
 
     def _run_of_training(self, study: Study, described: Described) -> str:
@@ -339,9 +337,10 @@ class Replay:
             return
         digest = digest_of(self._changed_names)
         if self._runs.sent(STUDY).parts.get("names") != digest:
-            pairs = []
-            for name, name_in_mlflow in sorted(self._changed_names.items()):
-                pairs.append(f"{name} is {name_in_mlflow}")
+            pairs = [
+                f"{name} is {other_name}"
+                for name, other_name in sorted(self._changed_names.items())
+            ]
             self._remarks.append(f"MLflow uses different names: {shortened(pairs, '; ')}")
             self._runs.record_part(STUDY, "names", digest)
 

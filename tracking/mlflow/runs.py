@@ -70,15 +70,13 @@ class StoredRun:
         """Whether it has this part, value by value; None if only a request can tell."""
         match part.partition(" ")[0]:
             case "tags":
-                return all(self._has_tag(name, value) for name, value in content.items())
+                tags = content.items()
+                return all(self.tags.get(name, "") == tag[:LONGEST_TAG] for name, tag in tags)
             case "params":
                 return all(name in self.params for name in content)
             case "numbers":
                 return not self.missing_numbers(content)
         return None
-
-    def _has_tag(self, name: str, value: str) -> bool:
-        return self.tags.get(name, "") == value[:LONGEST_TAG]
 
     def missing_numbers(self, wanted: Sequence[Point]) -> list[Point]:
         """The points that make its newest values equal to these. Each has a later step than the

@@ -46,18 +46,14 @@ class StudyRuns:
         entry = self._ledger.get(key)
         return entry if entry is not None and entry.run == self.ids[key] else None
 
-    def record(self, key: str, sent: Sent) -> None:
-        """Write to the ledger what was sent to the run."""
-        self._ledger.put(key, sent)
+    def record(self, key: str, **changes: Any) -> None:
+        """Write to the ledger what was sent to the run: fields of ``Sent``."""
+        self._ledger.put(key, replace(self.sent(key), **changes))
 
     def record_part(self, key: str, name: str, content: str) -> None:
         """Record a fact of the run that is not sent; "" removes it."""
-        sent = self.sent(key)
-        parts = dict(sent.parts)
-        parts.pop(name, None)
-        if content:
-            parts[name] = content
-        self._ledger.put(key, replace(sent, parts=parts))
+        parts = self.sent(key).parts | {name: content}
+        self.record(key, parts={name: part for name, part in parts.items() if part})
 
     def send(self, key: str, parts: Mapping[str, Any]) -> int:
         """Send the parts that the run lacks. Returns the number of new points."""
@@ -77,7 +73,4 @@ class StudyRuns:
 
     def forget_others(self, keys: set[str]) -> bool:
         """Drop the entries of all other keys from the ledger. Returns whether there were any."""
-        forgotten = [key for key in self._ledger.keys if key not in keys]
-        for key in forgotten:
-            self._ledger.forget(key)
-        return bool(forgotten)
+        return self._ledger.forget_others(keys)

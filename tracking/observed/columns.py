@@ -2,39 +2,40 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from tracking.observed.source_table import SourceTable, Value, is_number, whole_number
+from tracking.words import grouped
 
 
-def _set(words: str) -> frozenset[str]:
+def word_set(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-LOWER_IS_BETTER = _set(
+LOWER_IS_BETTER = word_set(
     "loss ppl perplexity nll error err mse rmse mae mape wer cer ter fid bpc bpb eer ece brier "
     "crossentropy regret"
 )
-HIGHER_IS_BETTER = _set(
+HIGHER_IS_BETTER = word_set(
     "acc accuracy bleu chrf rouge meteor comet f1 f auc auroc auprc ap map miou iou dice recall "
     "precision score reward return em r2 spearman pearson psnr ssim mcc success ndcg mrr hits "
     "top1 top5 pass kappa correct"
 )
-OF_METRICS = _set("mean avg average macro micro weighted overall at k")
-NOT_MEASURED = _set(
+OF_METRICS = word_set("mean avg average macro micro weighted overall at k")
+NOT_MEASURED = word_set(
     "weight coef coefficient alpha lambda scale smoothing margin type fn name threshold target "
     "rate lr"
 )
 """A column with one of these in its name is a setting, although it may speak of a loss."""
-HYPERPARAMETERS = _set(
+HYPERPARAMETERS = word_set(
     "lr learning rate decay dropout momentum beta beta1 beta2 eps epsilon alpha gamma lambda "
     "temperature warmup weight smoothing clip ratio prob probability width depth sigma tau "
     "threshold margin coef scale"
 )
-SHARES = _set("fraction split size ratio portion percent l1 l2 delta drop weights coeff")
+SHARES = word_set("fraction split size ratio portion percent l1 l2 delta drop weights coeff")
 SETS = ("test", "dev", "val", "valid", "validation", "eval", "train")
 TRAINING = ("train", "training")
-IDENTITIES = _set(
+IDENTITIES = word_set(
     "name run_name runname run trial id run_id uuid experiment_id experiment_name url link path "
     "notes note tags user username agent sweep sweep_name group job_type jobtype description "
     "updated created createdat created_at start_time starttime started end_time endtime timestamp "
@@ -47,42 +48,42 @@ NAMES = ("name", "run_name", "runname", "tags.mlflow.runname", "trial", "run", "
 """Columns that name a run, the best one first."""
 STATES = ("state", "status")
 STARTS = ("created", "start_time", "starttime", "created_at", "createdat", "started")
-TIMES = ("timestamp", "_timestamp", "time", "date", "datetime", "wall_time", "walltime")
+TIMES = word_set("timestamp _timestamp time date datetime wall_time walltime")
 """When a line was written."""
 ENDS = ("end_time", "endtime", "finished_at", "ended")
 ROW_TEXTS = (*NAMES, "group", "group_name", "job_type", "jobtype", "change", "tags", "notes")
 """Columns that name rows if no setting varies, the best one first."""
-ROW_WORDS = ("change", "group")
-TAGGED_WORDS = ("change", "group", "order")
+ROW_WORDS = word_set("change group")
+TAGGED_WORDS = word_set("change group order")
 """What a table of allelse says of a row; its runs in MLflow have it in tags."""
 COSTS = {
-    "seconds": ("seconds", "runtime", "_runtime", "duration", "train_runtime", "wall_seconds"),
-    "params": ("params", "n_params", "num_params", "parameters", "num_parameters", "n_parameters"),
-    "flops": ("flops", "total_flos", "total_flops"),
-    "cpu_seconds": ("cpu_seconds",),
+    "seconds": word_set("seconds runtime _runtime duration train_runtime wall_seconds"),
+    "params": word_set("params n_params num_params parameters num_parameters n_parameters"),
+    "flops": word_set("flops total_flos total_flops"),
+    "cpu_seconds": word_set("cpu_seconds"),
 }
-DEVICES = ("device", "gpu", "gpu_type", "gpu_name", "accelerator")
-MACHINE = ("gpu_count", "cpu_count", "gpus", "num_gpus", "cpu", "n_gpu", "num_workers")
-STEPS_REACHED = (
-    *("step", "_step", "global_step", "trainer/global_step", "iteration", "iter", "_iteration"),
-    *("epoch", "training_step", "train_step"),
+DEVICES = word_set("device gpu gpu_type gpu_name accelerator")
+MACHINE = word_set("gpu_count cpu_count gpus num_gpus cpu n_gpu num_workers")
+STEPS_REACHED = word_set(
+    "step _step global_step trainer/global_step iteration iter "
+    "_iteration epoch training_step train_step"
 )
 """Counters at the end of a run. A number of epochs or steps that was asked for is a setting."""
-LENGTHS = _set("step steps epoch epochs iter iters iteration iterations updates")
-CODE = _set("commit sha revision dirty branch")
-CODE_NAMES = ("code_version", "code_hash", "git_hash", "code", "git_rev", "githash")
-DATA = _set("data dataset datasets corpus split")
-DIGESTS = _set("hash digest fingerprint checksum version revision sha md5 sha256")
-PACKAGES = _set(
+LENGTHS = word_set("step steps epoch epochs iter iters iteration iterations updates")
+CODE = word_set("commit sha revision dirty branch")
+CODE_NAMES = word_set("code_version code_hash git_hash code git_rev githash")
+DATA = word_set("data dataset datasets corpus split")
+DIGESTS = word_set("hash digest fingerprint checksum version revision sha md5 sha256")
+PACKAGES = word_set(
     "python torch pytorch tensorflow jax numpy transformers cuda cudnn driver lightning keras "
     "sklearn scipy xgboost tokenizers flax framework library pandas"
 )
-PACKAGE_FOLDERS = ("versions", "version", "packages", "package", "requirements", "env", "pip")
-FINISHED = _set("finished completed complete success succeeded done ok")
-RUNNING = _set("running pending queued scheduled preempting paused started")
+PACKAGE_FOLDERS = word_set("versions version packages package requirements env pip")
+FINISHED = word_set("finished completed complete success succeeded done ok")
+RUNNING = word_set("running pending queued scheduled preempting paused started")
 BEST = "best"
-BEST_WORDS = _set("best max min peak")
-LAST_WORDS = _set("last final end")
+BEST_WORDS = word_set("best max min peak")
+LAST_WORDS = word_set("last final end")
 PREFIXES = ("params.", "metrics.", "tags.", "config.", "summary.", "config/", "summary/")
 
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+\d*|[A-Z]+\d*|\d+")
@@ -100,11 +101,11 @@ def plain_name(column: str) -> str:
 
 
 def last_part(column: str) -> str:
-    """lr of optimizer.lr; bleu of test/bleu."""
+    """lr of optimizer.lr; acc of test/acc."""
     return re.split(r"[./]", plain_name(column))[-1] or column
 
 
-def is_called(column: str, names: tuple[str, ...] | frozenset[str]) -> bool:
+def is_called(column: str, names: Collection[str]) -> bool:
     """Whether the column has one of these names, in any case and with spaces for underscores."""
     plain = plain_name(column).strip().lower().replace(" ", "_")
     return plain in names or column.lower() in names
@@ -134,13 +135,13 @@ def is_metric_name(column: str) -> bool:
 
 
 def set_of(column: str) -> str | None:
-    """The set in the column's name: test in test/bleu and test_bleu."""
+    """The set in the column's name: test in test/acc and test_acc."""
     words = words_of(column)
     return next((name for name in SETS if name in words), None)
 
 
 def metric_name(column: str) -> str:
-    """bleu of test/bleu, final/bleu and metrics.bleu."""
+    """acc of test/acc, final/acc and metrics.acc."""
     return last_part(column)
 
 
@@ -270,6 +271,10 @@ def _has_fractions(numbers: Sequence[Value]) -> bool:
     return any(whole_number(value) is None for value in numbers)
 
 
+def cells(line: Mapping[str, Value], columns: Sequence[str]) -> tuple[Value, ...]:
+    return tuple(line.get(column) for column in columns)
+
+
 def _varying(table: SourceTable, roles: Mapping[str, str], left_out: Sequence[str]) -> list[str]:
     """Settings and the column of rows, without some."""
     varying: list[str] = []
@@ -283,11 +288,8 @@ def _varying(table: SourceTable, roles: Mapping[str, str], left_out: Sequence[st
 
 def _seeds_by_settings(table: SourceTable, settings: Sequence[str], seed: str) -> list[list[Value]]:
     """Of each combination of settings the seeds of its runs."""
-    groups: dict[tuple[Value, ...], list[Value]] = {}
-    for line in table.lines:
-        key = tuple(line.get(column) for column in settings)
-        groups.setdefault(key, []).append(line.get(seed))
-    return list(groups.values())
+    lines = table.lines
+    return list(grouped((cells(line, settings), line.get(seed)) for line in lines).values())
 
 
 def _are_rows(groups: Sequence[Sequence[Value]], *, needs_whole: bool) -> bool:

@@ -9,11 +9,10 @@ from pathlib import Path
 
 from tracking.files import DamagedFileError, decoded, read_whole
 from tracking.observed.source_table import (
-    ImportFault,
-    ImportRefusedError,
     SourceTable,
     Value,
     cell_value,
+    refused,
     shown_path,
     with_decimal_point,
 )
@@ -30,8 +29,7 @@ def read_csv(path: Path) -> SourceTable:
     """The runs of the file, in its order. Raises ImportRefusedError, DamagedFileError."""
     content = read_whole(path)
     if content is None:
-        fault = ImportFault("SOURCE", f"is {path}, which does not exist", "must be a csv file")
-        raise ImportRefusedError([fault])
+        raise refused("SOURCE", f"is {path}, which does not exist", "must be a csv file")
     text = decoded(path, content).removeprefix(BYTE_ORDER_MARK)
     delimiter = _delimiter(text)
     head, *lines = list(_lines(path, text, delimiter)) or [[]]
@@ -41,8 +39,8 @@ def read_csv(path: Path) -> SourceTable:
     table = [_line(path, head, number, cells) for number, cells in enumerate(lines, 2)]
     if not table:
         raise DamagedFileError(path, "has no run: there is no line below its head")
-    columns = [name for name in head if not (INDEX_NAME.fullmatch(name) and _is_index(name, table))]
-    return SourceTable(shown_path(path), path.stem, tuple(columns), tuple(table))
+    columns = tuple(name for name in head if not _is_index(name, table))
+    return SourceTable(shown_path(path), path.stem, columns, tuple(table))
 
 
 def _lines(path: Path, text: str, delimiter: str) -> Iterator[list[str]]:
@@ -79,6 +77,9 @@ def _line(path: Path, head: Sequence[str], number: int, cells: Sequence[str]) ->
 
 
 def _is_index(name: str, table: Sequence[Mapping[str, Value]]) -> bool:
-    """Whether the column numbers the lines, from 0 or after some were left out."""
+    """Whether the column is pandas' index: it numbers the lines, from 0 or after some were left
+    out."""
+    if not INDEX_NAME.fullmatch(name):
+        return False
     numbers = [line.get(name) for line in table]
     return all(type(number) is int for number in numbers) and len({*numbers}) == len(numbers)

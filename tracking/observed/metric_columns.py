@@ -1,8 +1,7 @@
 """The columns that a person names, and those with scores: typed, or guessed from their names."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from difflib import get_close_matches
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from tracking.observed.columns import (
@@ -18,7 +17,7 @@ from tracking.observed.columns import (
     set_of,
     words_of,
 )
-from tracking.observed.source_table import ImportFault, SourceTable, is_number
+from tracking.observed.source_table import ImportFault, SourceTable, is_number, nearest_name
 from tracking.words import shortened
 
 UNNAMED_SET = "unnamed"
@@ -55,10 +54,14 @@ def matching_columns(table: SourceTable, typed: str) -> list[str]:
     """Itself, or the columns that have it as their name without a folder."""
     if typed in table.columns:
         return [typed]
-    named = [column for column in table.columns if plain_name(column) == typed]
-    named = named or [column for column in table.columns if plain_name(column) == FINAL + typed]
-    named = named or [column for column in table.columns if last_part(column) == typed]
-    return named or [column for column in table.columns if column.lower() == typed.lower()]
+    alike: tuple[Callable[[str], bool], ...] = (
+        lambda column: plain_name(column) == typed,
+        lambda column: plain_name(column) == FINAL + typed,
+        lambda column: last_part(column) == typed,
+        lambda column: column.lower() == typed.lower(),
+    )
+    matches = ([*filter(is_alike, table.columns)] for is_alike in alike)
+    return next(filter(None, matches), [])
 
 
 def column_fault(
@@ -68,7 +71,7 @@ def column_fault(
         fault = f"is {typed}, which may be {' or '.join(matching)}"
         return ImportFault(option, fault, "must be the whole name of a column")
     names = [plain_name(column) for column in table.columns]
-    near = next(iter(get_close_matches(typed, names, 1, 0.5)), None)
+    near = nearest_name(typed, names)
     fault = f'names "{typed}", which is not a column of {table.source}'
     shown = names if len(names) <= 30 else [*names[:30], f"{len(names) - 30} more"]
     return ImportFault(option, fault, f"columns are {', '.join(shown)}", near)
@@ -86,15 +89,14 @@ def typed_metrics(
         better = typed_direction or direction(column)
         if better not in ("up", "down"):
             fault = f"is {text}, and its name doesn't say whether higher is better"
-            allowed = "must be NAME:up or NAME:down, such as bleu:up or loss:down"
+            allowed = "must be NAME:up or NAME:down, such as acc:up or loss:down"
             faults.append(ImportFault("--metric", fault, allowed, f"{name}:up"))
             continue
         if not any(is_number(value) for value in table.values(column)):
             fault = f"is {name}, which has no number in any run"
             faults.append(ImportFault("--metric", fault, "must be a column with scores"))
             continue
-        set_name = typed_set or set_of(column) or UNNAMED_SET
-        metric = MetricColumn(column, metric_name(column), _checked(better), set_name)
+        metric = _metric(column, better, typed_set)
         earlier = next((typed for typed in metrics if typed.column == column), metric)
         if earlier != metric:
             fault = f"is {text}, and {name}:{earlier.better} too"
@@ -102,10 +104,6 @@ def typed_metrics(
         if metric not in metrics:
             metrics.append(metric)
     return _with_own_names(metrics)
-
-
-def _checked(better: str) -> Literal["up", "down"]:
-    return "up" if better == "up" else "down"
 
 
 def _parts(text: str, table: SourceTable) -> tuple[str, str, str]:
@@ -116,18 +114,19 @@ def _parts(text: str, table: SourceTable) -> tuple[str, str, str]:
     if end in ("up", "down"):
         return name, end, ""
     before, _, middle = name.rpartition(":")
-    return (before, middle, end) if middle in ("up", "down") else (text.partition(":")[0], "?", "")
+    if middle in ("up", "down"):
+        return before, middle, end
+    return text.partition(":")[0], "?", ""
 
 
 def _with_own_names(metrics: Sequence[MetricColumn]) -> list[MetricColumn]:
     """Metrics of one name in different folders have these in their names."""
     names = [metric.name for metric in metrics]
-    return [
-        metric
-        if names.count(metric.name) == 1
-        else MetricColumn(metric.column, plain_name(metric.column), metric.better, metric.set)
-        for metric in metrics
-    ]
+    own = []
+    for metric in metrics:
+        is_unique = names.count(metric.name) == 1
+        own.append(metric if is_unique else replace(metric, name=plain_name(metric.column)))
+    return own
 
 
 def guessed_metrics(table: SourceTable, roles: Mapping[str, str]) -> list[MetricColumn]:
@@ -144,17 +143,12 @@ def guessed_metrics(table: SourceTable, roles: Mapping[str, str]) -> list[Metric
     ranks = {column: _rank(column) for column in columns}
     best = min(ranks.values(), default=0)
     chosen = [column for column in columns if ranks[column] == best][:MOST_GUESSED]
-    return _with_own_names(
-        [
-            MetricColumn(
-                column,
-                metric_name(column),
-                _checked(direction(column) or "up"),
-                set_of(column) or UNNAMED_SET,
-            )
-            for column in chosen
-        ]
-    )
+    return _with_own_names([_metric(column, direction(column) or "up") for column in chosen])
+
+
+def _metric(column: str, better: str, set_name: str = "") -> MetricColumn:
+    set_name = set_name or set_of(column) or UNNAMED_SET
+    return MetricColumn(column, metric_name(column), "up" if better == "up" else "down", set_name)
 
 
 def is_companion(column: str) -> bool:

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,11 +9,12 @@ from typing import Any
 from tracking.error_causes import cause_of
 from tracking.observed.source_table import (
     CurvePoint,
-    ImportFault,
     ImportRefusedError,
     SourceTable,
     Value,
     cell_value,
+    nearest_name,
+    refused,
     shown_path,
 )
 from tracking.uri import without_password
@@ -36,7 +36,7 @@ CONTEXT = "mlflow.data.context"
 
 def read_mlflow(uri: str, experiment: str | None) -> SourceTable:
     """The runs of an experiment that were not deleted, by the columns of MLflow's own csv:
-    ``params.lr``, ``metrics.bleu``, ``tags.seed``. Nothing is written to the store.
+    ``params.lr``, ``metrics.acc``, ``tags.seed``. Nothing is written to the store.
 
     Raises ImportRefusedError.
     """
@@ -48,12 +48,10 @@ def read_mlflow(uri: str, experiment: str | None) -> SourceTable:
         raise
     except Exception as error:  # of MLflow, its database driver or its connection
         fault = f"is {without_password(uri)}, which cannot be read: {cause_of(error)}"
-        raise ImportRefusedError(
-            [ImportFault("SOURCE", fault, "must be a store that MLflow can open")]
-        ) from None
+        raise refused("SOURCE", fault, "must be a store that MLflow can open") from None
     if not runs:
         fault = f"is {name}, which has no run"
-        raise ImportRefusedError([ImportFault("--experiment", fault, "must be one with runs")])
+        raise refused("--experiment", fault, "must be one with runs")
     lines = [_line(run) for run in runs]
     columns = dict.fromkeys(column for line in lines for column in line)
     source = f"{MLFLOW}{_shown(uri)} {name}"
@@ -76,9 +74,8 @@ def _checked(uri: str) -> str:
     path = Path(uri.removeprefix(SQLITE))
     if not path.is_file():
         fault = f"is {uri}, and {path} does not exist"
-        raise ImportRefusedError(
-            [ImportFault("SOURCE", fault, "must be a database, such as mlflow:sqlite:///mlflow.db")]
-        )
+        allowed = "must be a database, such as mlflow:sqlite:///mlflow.db"
+        raise refused("SOURCE", fault, allowed)
     return f"{SQLITE}{path.absolute()}"
 
 
@@ -92,20 +89,21 @@ def _client(uri: str) -> Any:
 
 def _experiment(client: Any, name: str | None) -> tuple[str, str]:
     """Number and name of the experiment; without a name, of the only one that has runs."""
-    experiments = {each.name: each.experiment_id for each in client.search_experiments()}
+    experiments = {
+        experiment.name: experiment.experiment_id for experiment in client.search_experiments()
+    }
     if name is not None and name in experiments:
         return experiments[name], name
     names = [*experiments][:SHOWN_EXPERIMENTS]
     allowed = f"experiments there: {', '.join(names)}"
     if name is not None:
-        near = next(iter(get_close_matches(name, names, 1, 0.5)), None)
         fault = f'names "{name}", which is not an experiment of the store'
-        raise ImportRefusedError([ImportFault("--experiment", fault, allowed, near)])
+        raise refused("--experiment", fault, allowed, nearest_name(name, names))
     with_runs = [name for name, number in experiments.items() if _runs(client, number, 1)]
     if len(with_runs) == 1:
         return experiments[with_runs[0]], with_runs[0]
     fault = f"is missing, and {len(with_runs)} experiments have runs"
-    raise ImportRefusedError([ImportFault("--experiment", fault, allowed)])
+    raise refused("--experiment", fault, allowed)
 
 
 def _runs(client: Any, experiment: str, most: int | None = None) -> list[Any]:
@@ -154,5 +152,7 @@ def _curve(client: Any, run_ids: Sequence[str], place: int, column: str) -> list
     """The values of a metric over time, the first step first."""
     name = column.removeprefix("metrics.")
     history = client.get_metric_history(run_ids[place], name)
-    points = [CurvePoint(point.timestamp / MS, point.step, point.value) for point in history]
+    points = []
+    for point in history:
+        points.append(CurvePoint(point.timestamp / MS, point.step, point.value))
     return sorted(points, key=lambda point: (point.step, point.ts))

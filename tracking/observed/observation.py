@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
-from tracking.observed.columns import TIMES, is_called
+from tracking.observed.columns import TIMES, cells, is_called
 from tracking.observed.csv_file import read_csv
 from tracking.observed.doubt import TITLES, Doubt, named
 from tracking.observed.mlflow_store import MLFLOW, read_mlflow
@@ -27,14 +27,8 @@ from tracking.observed.seed_doubts import (
     missing_seeds,
     repeated_runs,
 )
-from tracking.observed.source_table import (
-    ImportFault,
-    ImportRefusedError,
-    SourceTable,
-    Value,
-    whole_number,
-)
-from tracking.words import plural
+from tracking.observed.source_table import SourceTable, Value, refused, whole_number
+from tracking.words import count_of, grouped
 
 NOT_OF_THE_RUN = ("steps", "metric", "measured", "cost", "start", "end")
 """Roles of columns that may differ between two lines of one run."""
@@ -70,11 +64,8 @@ def _curves(table: SourceTable, roles: Roles) -> list[Curve]:
         for column, role in roles.of.items()
         if role not in NOT_OF_THE_RUN and not is_called(column, TIMES)
     ]
-    curves: dict[tuple[Value, ...], Curve] = {}
-    for place, line in enumerate(table.lines):
-        key = tuple(line.get(column) for column in columns)
-        curves.setdefault(key, []).append(place)
-    return list(curves.values())
+    lines = enumerate(table.lines)
+    return list(grouped((cells(line, columns), place) for place, line in lines).values())
 
 
 def _are_curves(
@@ -108,8 +99,8 @@ def _shortened(table: SourceTable, curves: Sequence[Curve], counter: str) -> Cur
 
     last = sorted(max(curve, key=step) for curve in curves)
     lines = len(table.lines)
-    runs = len(last)
-    note = f"{lines} lines are curves of {runs} {plural('run', runs)}: the last line counts"
+    runs = count_of(len(last), "run")
+    note = f"{lines} lines are curves of {runs}: the last line counts"
     shorter = replace(table, lines=tuple(table.lines[place] for place in last))
     return CurveLines(shorter, note)
 
@@ -135,13 +126,13 @@ def read_source(source: str, experiment: str | None) -> SourceTable:
         return read_mlflow(source.removeprefix(MLFLOW), experiment)
     if experiment is not None:
         fault = "is for sources that start with mlflow:"
-        raise ImportRefusedError([ImportFault("--experiment", fault, "leave it out")])
+        raise refused("--experiment", fault, "leave it out")
     path = Path(source).expanduser()
     if path.suffix.lower() not in CSV_ENDINGS:
         fault = f"is {source}"
         allowed = "must be a csv file, or mlflow: and the address of a store"
         near = f"{MLFLOW}{source}" if "://" in source else None
-        raise ImportRefusedError([ImportFault("SOURCE", fault, allowed, near)])
+        raise refused("SOURCE", fault, allowed, near)
     return read_csv(path)
 
 
@@ -162,8 +153,7 @@ def _diverged(roles: Roles, runs: Sequence[ObservedRun]) -> Iterator[str]:
     for metric in roles.metrics:
         names = [run.name for run in runs if run.scores.get(metric.column, 0.0) is None]
         if names:
-            number = len(names)
-            text = f"{number} {plural('run', number)} diverged, in no mean"
+            text = f"{count_of(len(names), 'run')} diverged, in no mean"
             yield f"{text}: {metric.name} is not finite in {named(names)}"
 
 

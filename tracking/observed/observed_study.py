@@ -23,7 +23,6 @@ from tracking.observed.columns import plain_name
 from tracking.observed.metric_columns import UNNAMED_SET, MetricColumn
 from tracking.observed.observation import Observation
 from tracking.observed.record import ObservedRecord, write_record
-from tracking.observed.roles import Roles
 from tracking.observed.rows import BASE, ObservedRow, ObservedRows
 from tracking.observed.runs import ObservedRun
 from tracking.observed.source_table import (
@@ -32,7 +31,8 @@ from tracking.observed.source_table import (
     Value,
     value_text,
 )
-from tracking.study import Study, StudyTrial, write_study
+from tracking.study import Study, StudyTrial, trial_folder, write_study
+from tracking.trial import TrialFolder
 
 SETTINGS = "settings"
 """The group of settings whose names have no folder."""
@@ -47,24 +47,28 @@ def card_of(observation: Observation, name: str) -> Card:
     """Raises ImportRefusedError for a metric whose name a table needs for something else."""
     runs = [run for row in observation.rows.rows for run in row.runs]
     metrics = tuple(_metric(column, runs) for column in observation.roles.metrics)
-    changed = dict.fromkeys(
-        observation.rows.labels[column] for row in observation.rows.rows for column in row.changed
-    )
-    notes = dict.fromkeys(COSTS, AS_RECORDED)
-    card = Card(name, 1, metrics, {label: label for label in changed}, cost_notes=notes)
-    if faults := card.faults():
+    labels = [observation.rows.labels[column] for column in _changed_columns(observation.rows)]
+    symbols = {label: label for label in labels}
+    card = Card(name, 1, metrics, symbols, cost_notes=dict.fromkeys(COSTS, AS_RECORDED))
+    faults = card.faults()
+    if faults:
         allowed = "rename the column, or import another one"
         raise ImportRefusedError([ImportFault("--metric", fault, allowed) for fault in faults])
     return card
 
 
 def _metric(column: MetricColumn, runs: Sequence[ObservedRun]) -> Metric:
-    scores = [abs(run.scores.get(column.column) or 0.0) for run in runs]
-    largest = max(scores, default=0.0)
+    largest = 0.0
+    for run in runs:
+        largest = max(largest, abs(run.scores.get(column.column) or 0.0))
     before_point = 1 + math.floor(math.log10(largest)) if largest >= 1 else 0
-    decimals = max(1, DIGITS - before_point)
-    note = NO_SET if column.set == UNNAMED_SET else ""
-    return Metric(column.name, better=column.better, set=column.set, decimals=decimals, note=note)
+    return Metric(
+        column.name,
+        better=column.better,
+        set=column.set,
+        decimals=max(1, DIGITS - before_point),
+        note=NO_SET if column.set == UNNAMED_SET else "",
+    )
 
 
 def write_observed(
@@ -75,20 +79,24 @@ def write_observed(
     now = datetime.now(UTC).isoformat(timespec="seconds")
     card = card_of(observation, name)
     rows = observation.rows
-    trials = [(row, run, _trial(row, run)) for row in rows.rows for run in row.runs]
-    for row, run, trial in trials:
-        _write_trial(folder / trial.name, observation, card, row, run, trial)
-    runs = {trial.name: run.name for _, run, trial in trials}
+    trials = list[StudyTrial]()
+    runs = dict[str, str]()  # the source's name of each trial
+    for row in rows.rows:
+        for run in row.runs:
+            trial = _trial(row, run)
+            _TrialFiles(observation, run, trial).write(trial_folder(folder, trial.name, card))
+            trials.append(trial)
+            runs[trial.name] = run.name
     write_record(folder, _record(observation, now, runs))
     asked = {"ts": now, "command": command, "added": [*runs], "dropped": [], "saw_results": False}
     study = Study(
         folder,
-        tuple(trial for _, _, trial in trials),
+        tuple(trials),
         cells={row.name: _cells(rows, row) for row in rows.rows},
         asked=(asked,),
         settings=_grouped(_settings(observation, rows.base.runs[0])),
         rows=tuple(_row(row) for row in rows.rows),
-        seeds=tuple(sorted({trial.seed for _, _, trial in trials})),
+        seeds=tuple(sorted({trial.seed for trial in trials})),
         identity=identity or uuid.uuid4().hex,
         task=card,
     )
@@ -97,28 +105,35 @@ def write_observed(
 
 
 def _row(row: ObservedRow) -> dict[str, Any]:
-    changed = {_dotted(column): value for column, value in row.changed.items()}
-    words = {"row": row.name, "group": row.group, "change": row.change, "published": {}}
-    return {**words, "before_scaling": "", "values": changed, "size": ""}
+    return {
+        "row": row.name,
+        "group": row.group,
+        "change": row.change,
+        "published": {},
+        "before_scaling": "",
+        "values": {_dotted(column): value for column, value in row.changed.items()},
+        "size": "",
+    }
 
 
 def _cells(rows: ObservedRows, row: ObservedRow) -> dict[str, object]:
     """What the row changes; of base, the value of every setting that a row changes."""
-    if row is not rows.base:
-        return {rows.labels[column]: _cell(value) for column, value in row.changed.items()}
-    changed = dict.fromkeys(column for another in rows.rows for column in another.changed)
-    return {rows.labels[column]: _cell(row.settings[column]) for column in changed}
+    columns = _changed_columns(rows) if row is rows.base else [*row.changed]
+    cells = dict[str, object]()
+    for column in columns:
+        value = row.settings[column]
+        cells[rows.labels[column]] = value_text(value) if value is None else value
+    return cells
 
 
-def _cell(value: Value) -> object:
-    """As JSON has it: a value that is not set has words."""
-    return value_text(value) if value is None else value
+def _changed_columns(rows: ObservedRows) -> list[str]:
+    """Of all rows."""
+    return list(dict.fromkeys(column for row in rows.rows for column in row.changed))
 
 
 def _trial(row: ObservedRow, run: ObservedRun) -> StudyTrial:
     """Its key can't be that of a trial that allelse trains."""
-    settings = {column: run.settings[column] for column in sorted(run.settings)}
-    content = ["observed", row.name, run.name, run.seed, settings, dict(run.scores)]
+    content = ["observed", row.name, run.name, run.seed, dict(run.settings), dict(run.scores)]
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), default=str)
     key = sha256(text.encode()).hexdigest()
     return StudyTrial(row.name, row.group, row.change, run.seed or 0, key, {})
@@ -145,92 +160,109 @@ def _grouped(settings: Mapping[str, Value]) -> dict[str, dict[str, Any]]:
     return groups
 
 
-def _write_trial(
-    folder: Path,
-    observation: Observation,
-    card: Card,
-    row: ObservedRow,
-    run: ObservedRun,
-    trial: StudyTrial,
-) -> None:
-    began = run.began if run.began is not None else datetime.now(UTC).timestamp()
-    ended = run.ended if run.ended is not None else began + run.costs.get("seconds", 0.0)
-    data = " ".join(f"{name} {value_text(value)}" for name, value in run.data.items())
-    paths = {"runs": str(folder.parent.parent), "data": "", "checkpoints": None}
-    own = {"key": trial.key, "data_fingerprint": data, "paths": paths}
-    config = _grouped(_settings(observation, run)) | own
-    write_atomic(folder / "config.yaml", yaml.safe_dump(config, sort_keys=False))
-    write_atomic(folder / "attempts.jsonl", _attempt(began, max(began, ended)))
-    if journal := _journal(observation.roles, run):
-        write_atomic(folder / "journal.jsonl", journal)
-    write_atomic(folder / "provenance.json", to_json(_provenance(run, began, data)) + "\n")
-    write_atomic(folder / "result.json", to_json(_result(card, observation, run, trial)) + "\n")
+class _TrialFiles:
+    """The files of a run that became a trial."""
+
+    def __init__(self, observation: Observation, run: ObservedRun, trial: StudyTrial) -> None:
+        self.observation = observation
+        self.run = run
+        self.trial = trial
+        self.data = " ".join(f"{name} {value_text(value)}" for name, value in run.data.items())
+        self.began = datetime.now(UTC).timestamp() if run.began is None else run.began
+
+    def write(self, folder: TrialFolder) -> None:
+        runs_folder = folder.path.parent.parent
+        config = yaml.safe_dump(self._config(runs_folder), sort_keys=False)
+        write_atomic(folder.config_path, config)
+        write_atomic(folder.attempts_path, _json_lines(self._attempt()))
+        journal = _json_lines(self._journal())
+        if journal:
+            write_atomic(folder.journal_path, journal)
+        write_atomic(folder.provenance_path, _json_lines([self._provenance()]))
+        folder.write_result(self._result(folder.card))
+
+    def _config(self, runs_folder: Path) -> dict[str, Any]:
+        return _grouped(_settings(self.observation, self.run)) | {
+            "key": self.trial.key,
+            "data_fingerprint": self.data,
+            "paths": {"runs": str(runs_folder), "data": "", "checkpoints": None},
+        }
+
+    def _attempt(self) -> list[dict[str, Any]]:
+        """Its beginning and its end."""
+        ended = self.run.ended
+        if ended is None:
+            ended = self.began + self.run.costs.get("seconds", 0.0)
+        process = {"host": UNKNOWN, "pid": 0, "birth": "", "lineage": "", "run": ""}
+        return [
+            {"attempt": 1, "ts": self.began, **process},
+            {"attempt": 1, "ts": max(self.began, ended), "end": True, "reason": "finished"},
+        ]
+
+    def _journal(self) -> list[dict[str, Any]]:
+        """The curves of the source, a line per step."""
+        metrics = self.observation.roles.metrics
+        name_of_column = {metric.column: f"{metric.set}/{metric.name}" for metric in metrics}
+        reports: dict[int, dict[str, float]] = {}
+        times: dict[int, float] = {}
+        for column, points in self.run.curves.items():
+            if len(points) < 2:
+                continue
+            name = name_of_column.get(column) or plain_name(column)
+            for point in points:
+                reports.setdefault(point.step, {})[name] = point.value
+                times[point.step] = max(point.ts, times.get(point.step, 0.0))
+        return [journal_line(times[step], 1, step, reports[step], None) for step in sorted(reports)]
+
+    def _provenance(self) -> dict[str, Any]:
+        """One attempt that trained everything. ``from`` -1: also where no step is known."""
+        run = self.run
+        code = [value_text(value) for value in run.code.values()]
+        return {
+            "commit": code[0] if code else None,
+            "ts": self.began,
+            "versions": {name: value_text(value) for name, value in run.packages.items()},
+            "device": run.device,
+            "data_fingerprint": self.data,
+            "attempt": 1,
+            "from": -1,
+            "steps": run.step,
+        }
+
+    def _result(self, card: Card) -> dict[str, Any]:
+        run = self.run
+        scores: dict[str, dict[str, Any]] = {}
+        for column, metric in zip(self.observation.roles.metrics, card.metrics, strict=True):
+            set_scores = scores.setdefault(metric.set, {"decode": {}})
+            set_scores[metric.name] = run.scores.get(column.column)
+        return {
+            "key": self.trial.key,
+            "seed": self.trial.seed,
+            "attempt": 1,
+            "step": run.step,
+            "steps": None,
+            "diverged": run.step if None in run.scores.values() else None,
+            "scores": scores,
+            **{name: run.costs.get(name) for name in COSTS},
+            **dict.fromkeys(DEVICE_COSTS),
+        }
 
 
-def _attempt(began: float, ended: float) -> str:
-    process = {"host": UNKNOWN, "pid": 0, "birth": "", "lineage": "", "run": ""}
-    lines = (
-        {"attempt": 1, "ts": began, **process},
-        {"attempt": 1, "ts": ended, "end": True, "reason": "finished"},
-    )
+def _json_lines(lines: Sequence[Mapping[str, Any]]) -> str:
     return "".join(to_json(line) + "\n" for line in lines)
-
-
-def _journal(roles: Roles, run: ObservedRun) -> str:
-    """The curves of the source, a line per step."""
-    names = {metric.column: f"{metric.set}/{metric.name}" for metric in roles.metrics}
-    reports: dict[int, dict[str, float]] = {}
-    times: dict[int, float] = {}
-    for column, points in run.curves.items():
-        for point in points if len(points) > 1 else ():
-            name = names.get(column) or plain_name(column)
-            reports.setdefault(point.step, {})[name] = point.value
-            times[point.step] = max(point.ts, times.get(point.step, 0.0))
-    lines = [journal_line(times[step], 1, step, reports[step], None) for step in sorted(reports)]
-    return "".join(to_json(line) + "\n" for line in lines)
-
-
-def _provenance(run: ObservedRun, began: float, data: str) -> dict[str, Any]:
-    """One attempt that trained everything. ``from`` -1: also where no step is known."""
-    code = [value_text(value) for value in run.code.values()]
-    versions = {name: value_text(value) for name, value in run.packages.items()}
-    return {
-        "commit": code[0] if code else None,
-        "ts": began,
-        "versions": versions,
-        "device": run.device,
-        "data_fingerprint": data,
-        **{"attempt": 1, "from": -1, "steps": run.step},
-    }
-
-
-def _result(
-    card: Card, observation: Observation, run: ObservedRun, trial: StudyTrial
-) -> dict[str, Any]:
-    scores: dict[str, dict[str, Any]] = {}
-    for column, metric in zip(observation.roles.metrics, card.metrics, strict=True):
-        of_set = scores.setdefault(metric.set, {"decode": {}})
-        of_set[metric.name] = run.scores.get(column.column)
-    diverged = run.step if None in run.scores.values() else None
-    identity = {"key": trial.key, "seed": trial.seed, "attempt": 1, "step": run.step}
-    costs = {name: run.costs.get(name) for name in COSTS}
-    return {
-        **identity,
-        **{"steps": None, "diverged": diverged, "scores": scores},
-        **costs,
-        **dict.fromkeys(DEVICE_COSTS),
-    }
 
 
 def _record(observation: Observation, now: str, runs: dict[str, str]) -> ObservedRecord:
     roles = observation.roles
     rows = observation.rows
-    guessed = [*roles.guessed, *(["base"] if rows.guessed_base else [])]
+    guessed = [*roles.guessed]
+    if rows.guessed_base:
+        guessed.append("base")
     left_out = tuple({"run": run.run.name, "why": run.why} for run in observation.left_out)
     return ObservedRecord(
         source=observation.table.source,
         ts=now,
-        base=base_words(rows, len(rows.base.every_run)),
+        base=base_words(rows),
         rows_by=roles.row and plain_name(roles.row),
         seed=roles.seed and plain_name(roles.seed),
         guessed=tuple(guessed),
@@ -244,10 +276,9 @@ def _record(observation: Observation, now: str, runs: dict[str, str]) -> Observe
     )
 
 
-def base_words(rows: ObservedRows, number: int) -> str:
+def base_words(rows: ObservedRows) -> str:
     """Such as "model base, lr 0.1": the settings of base that any row changes."""
-    changed = dict.fromkeys(column for row in rows.rows for column in row.changed)
-    words = [
-        f"{rows.labels[column]} {value_text(rows.base.settings[column])}" for column in changed
-    ]
+    words = []
+    for column in _changed_columns(rows):
+        words.append(f"{rows.labels[column]} {value_text(rows.base.settings[column])}")
     return ", ".join(filter(None, [rows.base_words, *words])) or BASE

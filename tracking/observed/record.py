@@ -7,7 +7,7 @@ from typing import Any
 
 from tracking.files import DamagedFileError, Form, read_object, to_json, write_atomic
 from tracking.observed.doubt import TITLES, Doubt
-from tracking.words import plural
+from tracking.words import count_of, grouped
 
 OBSERVED_FILE = "observed.json"
 FORM: Form = {
@@ -77,13 +77,11 @@ def observed_line(study: Path) -> str:
     if number == 0:
         return f"{line} Found no doubts about its runs."
     verb = "is" if number == 1 else "are"
-    return f"{line} {number} {plural('doubt', number)} {verb} listed in its report."
+    return f"{line} {count_of(number, 'doubt')} {verb} listed in its report."
 
 
 def doubts_by_title(study: Path) -> list[tuple[str, list[Doubt]]]:
     """For the report, each kind with its doubts; [] of a study that allelse ran."""
     record = read_record(study)
-    doubts_of_title: dict[str, list[Doubt]] = {}
-    for doubt in record.doubts if record else ():
-        doubts_of_title.setdefault(TITLES.get(doubt.kind, doubt.kind), []).append(doubt)
-    return [*doubts_of_title.items()]
+    doubts = record.doubts if record else ()
+    return [*grouped((TITLES.get(doubt.kind, doubt.kind), doubt) for doubt in doubts).items()]

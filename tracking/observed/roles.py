@@ -4,7 +4,7 @@ What a person names is taken as it is. Everything else is guessed from names and
 guesses are kept, so that they can be shown.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
@@ -188,7 +188,7 @@ def _guessed_row(
 def _role(table: SourceTable, column: str) -> Role:
     """Of a column that nobody named."""
     if column.startswith("metrics."):
-        is_step = is_called(column, (*STEPS_REACHED, "steps"))
+        is_step = is_called(column, {*STEPS_REACHED, "steps"})
         return "steps" if is_step else _cost_or(column, "measured")
     by_name = _attribute(column) or _origin(column)
     if by_name is not None:
@@ -202,13 +202,13 @@ def _role(table: SourceTable, column: str) -> Role:
 
 
 def _cost_or(column: str, role: Role) -> Role:
-    costs = [name for names in COSTS.values() for name in names]
-    return "cost" if is_called(column, tuple(costs)) else role
+    is_cost = any(is_called(column, names) for names in COSTS.values())
+    return "cost" if is_cost else role
 
 
 def _attribute(column: str) -> Role | None:
     """What a tracker keeps of a run itself."""
-    roles: Sequence[tuple[Role, Sequence[str]]] = (
+    roles: Sequence[tuple[Role, Collection[str]]] = (
         ("name", NAMES),
         ("state", STATES),
         ("start", STARTS),
@@ -216,13 +216,13 @@ def _attribute(column: str) -> Role | None:
         ("steps", STEPS_REACHED),
         ("device", DEVICES),
     )
-    matching = (role for role, names in roles if is_called(column, tuple(names)))
+    matching = (role for role, names in roles if is_called(column, names))
     role = next(matching, None) or _cost_or(column, "unused")
     if role != "unused":
         return role
     if _is_of_row(column):
         return "words"
-    if is_called(column, IDENTITIES) or is_called(column, MACHINE):
+    if is_called(column, IDENTITIES | MACHINE):
         return "unused"
     return None
 

@@ -2,41 +2,21 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from tracking.observed.columns import DATA, LENGTHS, last_part, words_of
+from tracking.observed.columns import DATA, LENGTHS, last_part, word_set, words_of
 from tracking.observed.doubt import Doubt, DoubtKind
 from tracking.observed.rows import BASE, ObservedRow, ObservedRows
-from tracking.observed.runs import ObservedRun
+from tracking.observed.runs import ObservedRun, names_of
 from tracking.observed.source_table import Value, is_number, value_text
 from tracking.words import listed, shortened
 
-GENERAL = frozenset(
-    (
-        "size",
-        "num",
-        "number",
-        "rate",
-        "use",
-        "max",
-        "min",
-        "type",
-        "n",
-        "the",
-        "of",
-        "per",
-        "model",
-        "train",
-        "dim",
-    )
-)
+GENERAL = word_set("size num number rate use max min type n the of per model train dim")
 """Words of settings that say nothing by themselves."""
 FEWEST_LETTERS = 3
 """Of a word that may be shortened, such as drop for dropout."""
 BATCH = "batch"
-NOT_LENGTHS = frozenset(
-    ("warmup", "size", "every", "interval", "decay", "per", "accumulation", "gradient", "log")
-)
+NOT_LENGTHS = word_set("warmup size every interval decay per accumulation gradient log")
 """With these words a number of steps is another setting."""
 Values = Mapping[str, Value]
 
@@ -50,22 +30,20 @@ def hidden_differences(rows: ObservedRows, are_named: bool) -> Iterator[Doubt]:
         names = [f"{row.name} {row.change}"] if are_named else [run.name for run in row.runs]
         if not are_named and any(run.is_unnamed for run in row.runs):
             continue
-        said = [
-            column
-            for column, value in row.changed.items()
-            if all(_says(name, column, value) for name in names)
-        ]
-        hidden = [column for column in row.changed if column not in said and not _is_length(column)]
-        if not hidden or not (said or are_named):
+        unsaid = _unsaid(row, row.changed, names)
+        hidden = _without_lengths(unsaid)
+        is_any_said = len(unsaid) < len(row.changed)
+        if not hidden or not (is_any_said or are_named):
             continue
-        words = listed([_change(rows, row, column) for column in hidden])
         subject = row.change if are_named else f"Runs named like {names[0]}"
-        verb = "also has" if are_named else "also have"
-        if not said:
-            words = listed([_change(rows, row, column) for column in row.changed])
+        if is_any_said:
+            verb = "also has" if are_named else "also have"
+            words = _changes(rows, row, hidden)
+        else:
             verb = "changes several settings, but its name mentions none of them:"
+            words = _changes(rows, row, row.changed)
         text = f"{subject} {verb} {words}."
-        yield Doubt("hidden-difference", text, _names(row.runs), (row.name,))
+        yield Doubt("hidden-difference", text, names_of(row.runs), (row.name,))
 
 
 def labeled_rows(rows: ObservedRows) -> Iterator[Doubt]:
@@ -82,22 +60,34 @@ def labeled_rows(rows: ObservedRows) -> Iterator[Doubt]:
         for row, number in zip(labeled, numbers, strict=True):
             name = value_text(row.settings[label])
             others = [column for column in row.changed if column != label]
-            hidden = [
-                column
-                for column in others
-                if not _says(name, column, row.settings[column]) and not _is_length(column)
-            ]
+            hidden = _without_lengths(_unsaid(row, others, [name]))
             if hidden and number > usual:
-                words = listed([_change(rows, row, column) for column in hidden])
-                text = f"{rows.labels[label]} {name} also has {words}."
-                yield Doubt("hidden-difference", text, _names(row.runs), (row.name,))
+                text = f"{rows.labels[label]} {name} also has {_changes(rows, row, hidden)}."
+                yield Doubt("hidden-difference", text, names_of(row.runs), (row.name,))
 
 
-def _change(rows: ObservedRows, row: ObservedRow, column: str) -> str:
+def _unsaid(row: ObservedRow, columns: Iterable[str], names: Sequence[str]) -> list[str]:
+    """The settings that not all of these names mention."""
+    unsaid = []
+    for column in columns:
+        value = row.settings[column]
+        if not all(_says(name, column, value) for name in names):
+            unsaid.append(column)
+    return unsaid
+
+
+def _without_lengths(columns: Iterable[str]) -> list[str]:
+    return [column for column in columns if not _is_length(column)]
+
+
+def _changes(rows: ObservedRows, row: ObservedRow, columns: Iterable[str]) -> str:
     """Such as "batch_size 64, not 32"."""
-    new = shortened(value_text(row.settings[column]))
-    old = shortened(value_text(rows.base.settings[column]))
-    return f"{rows.labels[column]} {new}, not {old}"
+    changes = []
+    for column in columns:
+        new = shortened(value_text(row.settings[column]))
+        old = shortened(value_text(rows.base.settings[column]))
+        changes.append(f"{rows.labels[column]} {new}, not {old}")
+    return listed(changes)
 
 
 def _says(name: str, column: str, value: Value) -> bool:
@@ -145,16 +135,18 @@ def _unlike_in_row(rows: ObservedRows, row: ObservedRow) -> Iterator[Doubt]:
     for column, usual in row.settings.items():
         others = [run for run in row.every_run if run.settings[column] != usual]
         if others:
-            label = rows.labels[column]
-            text = f"{row.change} has {_values_text(label, others, column, usual)}."
-            yield Doubt(_kind_of(column), text, _names(others), (row.name,))
+            values = [value_text(run.settings[column]) for run in others]
+            text = _outliers_text(row, rows.labels[column], others, values, value_text(usual))
+            yield Doubt(_kind_of(column), text, names_of(others), (row.name,))
 
 
-def _values_text(label: str, runs: Sequence[ObservedRun], column: str, usual: Value) -> str:
-    """Such as "dropout 0.2 in wide-s3, but 0.1 in its other runs"."""
-    values = list(dict.fromkeys(value_text(run.settings[column]) for run in runs))
-    names = listed([run.name for run in runs])
-    return f"{label} {listed(values)} in {names}, but {value_text(usual)} in its other runs"
+def _outliers_text(
+    row: ObservedRow, label: str, runs: Sequence[ObservedRun], values: Sequence[str], usual: str
+) -> str:
+    """Such as "wide has dropout 0.2 in wide-s3, but 0.1 in its other runs."."""
+    distinct_values = listed([*dict.fromkeys(values)])
+    names = listed(names_of(runs))
+    return f"{row.change} has {label} {distinct_values} in {names}, but {usual} in its other runs."
 
 
 def _kind_of(column: str) -> DoubtKind:
@@ -194,7 +186,7 @@ def differing(row: ObservedRow, another: ObservedRow) -> list[str]:
 
 def _stray(rows: ObservedRows, stray: ObservedRow, home: ObservedRow) -> Doubt:
     (column,) = differing(home, stray)
-    names = _names(stray.runs)
+    names = names_of(stray.runs)
     label = rows.labels[column]
     value = value_text(stray.settings[column])
     usual = value_text(home.settings[column])
@@ -207,10 +199,11 @@ def _stray(rows: ObservedRows, stray: ObservedRow, home: ObservedRow) -> Doubt:
 def usual_seeds(rows: ObservedRows) -> list[int]:
     """Those that more than half of the rows have; of two rows, those that either has."""
     counts = Counter(seed for row in rows.rows for seed in row.seeds)
-    least = 1 if len(rows.rows) == 2 else len(rows.rows) // 2 + 1
-    usual = sorted(seed for seed, number in counts.items() if number >= least)
-    shared = [seed for seed in usual if counts[seed] > 1]
-    return usual if shared or len(rows.rows) == 1 else []
+    number_of_rows = len(rows.rows)
+    least = 1 if number_of_rows == 2 else number_of_rows // 2 + 1
+    usual = sorted(seed for seed in counts if counts[seed] >= least)
+    are_shared = any(counts[seed] > 1 for seed in usual)
+    return usual if are_shared or number_of_rows == 1 else []
 
 
 def unlike_origins(rows: ObservedRows) -> Iterator[Doubt]:
@@ -237,9 +230,9 @@ def unequal_steps(rows: ObservedRows) -> Iterator[Doubt]:
         lengths = [column for column in row.changed if _is_length(column)]
         if lengths and len(lengths) < len(row.changed):
             rows_with_doubts.add(row.name)
-            words = listed([_change(rows, row, column) for column in lengths])
+            words = _changes(rows, row, lengths)
             text = f"{row.change} was trained with {words}, in addition to its other changes."
-            yield Doubt("unequal-steps", text, _names(row.runs), (row.name,))
+            yield Doubt("unequal-steps", text, names_of(row.runs), (row.name,))
     for column in _columns(rows, steps_of):
         for doubt in _unlike_values(rows, "unequal-steps", column, steps_of):
             if doubt.rows[0] not in rows_with_doubts:
@@ -266,13 +259,9 @@ def _unlike_values(
         usual = usual_values[row.name]
         others = [run for run in row.every_run if values_of(run).get(column) not in (None, usual)]
         if others:
-            values = list(dict.fromkeys(_short(values_of(run)[column]) for run in others))
-            names = listed([run.name for run in others])
-            text = (
-                f"{row.change} has {label} {listed(values)} in {names}, "
-                f"but {_short(usual)} in its other runs."
-            )
-            yield Doubt(kind, text, _names(others), (row.name,))
+            values = [_short(values_of(run)[column]) for run in others]
+            text = _outliers_text(row, label, others, values, _short(usual))
+            yield Doubt(kind, text, names_of(others), (row.name,))
     base = usual_values[BASE]
     rows_by_value: dict[Value, list[ObservedRow]] = {}
     for row in rows.rows[1:]:
@@ -284,7 +273,7 @@ def _unlike_values(
         verb = "has" if len(unlike_rows) == 1 else "have"
         text = f"{changes} {verb} {label} {_short(value)}, but base {_short(base)}."
         runs = [run for row in unlike_rows for run in row.runs]
-        yield Doubt(kind, text, _names(runs), tuple(row.name for row in unlike_rows))
+        yield Doubt(kind, text, names_of(runs), tuple(row.name for row in unlike_rows))
 
 
 def _usual(row: ObservedRow, column: str, values_of: Callable[[ObservedRun], Values]) -> Value:
@@ -304,7 +293,3 @@ def _short(value: Value) -> str:
     """A hash by its beginning."""
     text = value_text(value)
     return text[:12] if re.fullmatch(r"[0-9a-f]{32,}", text) else shortened(text)
-
-
-def _names(runs: Sequence[ObservedRun]) -> tuple[str, ...]:
-    return tuple(run.name for run in runs)

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from tracking.observed.columns import last_part, plain_name
@@ -17,9 +17,11 @@ from tracking.observed.source_table import (
     Value,
     cell_value,
     is_number,
+    nearest_name,
+    refused,
     value_text,
 )
-from tracking.words import listed, shortened
+from tracking.words import grouped, listed, shortened
 
 BASE = "base"
 BASE_NAMES = ("base", "baseline", "default", "control", "reference", "none", "vanilla")
@@ -77,7 +79,7 @@ class _Group:
 
     name: str  # as the source has it; "" for inferred rows
     settings: Settings
-    runs: list[ObservedRun] = field(default_factory=list)
+    runs: list[ObservedRun]
 
 
 def rows_of(
@@ -86,7 +88,7 @@ def rows_of(
     """Raises ImportRefusedError if no run counts, or if no run is base."""
     if not runs:
         fault = f"is {table.source}, in which no finished run has a score"
-        raise ImportRefusedError([ImportFault("SOURCE", fault, "must have at least one such run")])
+        raise refused("SOURCE", fault, "must have at least one such run")
     columns = _varying(roles.columns("setting"), runs)
     follows = _following_seed(columns, runs)
     columns = [column for column in columns if column not in follows]
@@ -141,22 +143,23 @@ def _labels(columns: Sequence[str]) -> dict[str, str]:
 
 def _inferred_groups(runs: Sequence[ObservedRun], columns: Sequence[str]) -> list[_Group]:
     """Runs of equal settings."""
-    groups: dict[tuple[Value, ...], _Group] = {}
-    for run in runs:
-        settings = {column: run.settings[column] for column in columns}
-        group = groups.setdefault(tuple(settings.values()), _Group("", settings))
-        group.runs.append(run)
-    return list(groups.values())
+    runs_of_values = grouped((_values(run, columns), run) for run in runs)
+    return [
+        _Group("", dict(zip(columns, values, strict=True)), group_runs)
+        for values, group_runs in runs_of_values.items()
+    ]
+
+
+def _values(run: ObservedRun, columns: Sequence[str]) -> tuple[Value, ...]:
+    return tuple(run.settings[column] for column in columns)
 
 
 def _named_groups(runs: Sequence[ObservedRun], columns: Sequence[str]) -> list[_Group]:
     """Runs whose row has one name, with the settings of most of them."""
-    runs_by_row: dict[str, list[ObservedRun]] = {}
-    for run in runs:
-        runs_by_row.setdefault(run.row, []).append(run)
+    runs_of_row = grouped((run.row, run) for run in runs)
     return [
-        _Group(name, usual_settings(of_row, columns), of_row)
-        for name, of_row in runs_by_row.items()
+        _Group(name, usual_settings(row_runs, columns), row_runs)
+        for name, row_runs in runs_of_row.items()
     ]
 
 
@@ -255,13 +258,11 @@ def _is_typed(value: Value, typed: str) -> bool:
 def _no_base(
     table: SourceTable, roles: Roles, groups: Sequence[_Group], typed: str, asked: Asked
 ) -> ImportFault:
-    from difflib import get_close_matches
-
     key, value = next(iter(asked.base.items()))
     columns = matching_columns(table, key) if key else [roles.row or roles.first("name") or ""]
     values = [value_text(cell) for cell in table.values(columns[0])] if columns else []
     values = list(dict.fromkeys(values))
-    near = next(iter(get_close_matches(value, values, 1, 0.5)), None)
+    near = nearest_name(value, values)
     fault = f"is {typed}, but no finished run has it"
     allowed = f"values there: {', '.join(values[:20])}" if values else "must be COLUMN=VALUE"
     return ImportFault("--base", fault, allowed, f"{key}={near}" if near and key else near)
@@ -306,9 +307,9 @@ def _distance(group: _Group, groups: Sequence[_Group]) -> int:
 def _order(group: _Group, base: _Group, columns: Sequence[str]) -> tuple[object, ...]:
     """Rows that change one setting stand together, by its value; those that change several last."""
     changed = [column for column in columns if group.settings[column] != base.settings[column]]
-    places = tuple(columns.index(column) for column in changed)
-    values = [group.settings[column] for column in changed]
-    return len(changed) > 1, places, [_value_order(value) for value in values]
+    places = [columns.index(column) for column in changed]
+    values = [_value_order(group.settings[column]) for column in changed]
+    return len(changed) > 1, places, values
 
 
 def _recorded_order(group: _Group) -> tuple[bool, float, str]:
@@ -318,7 +319,7 @@ def _recorded_order(group: _Group) -> tuple[bool, float, str]:
 
 def _value_order(value: Value) -> tuple[bool, float, str]:
     """Numbers first, by size."""
-    if isinstance(value, int | float) and is_number(value):
+    if is_number(value):
         return False, float(value), ""
     return True, 0.0, value_text(value)
 

@@ -19,6 +19,7 @@ from tracking.observed.source_table import (
     SourceTable,
     Value,
     finite_or_text,
+    is_number,
     seed_number,
     value_text,
     whole_number,
@@ -70,9 +71,13 @@ class ObservedRun:
         return next((number for number in numbers if number is not None), 0)
 
 
+def names_of(runs: Sequence[ObservedRun]) -> tuple[str, ...]:
+    return tuple(run.name for run in runs)
+
+
 @dataclass(frozen=True)
 class LeftOutRun:
-    """A run that no table counts, and why: such as "failed" or "has no bleu"."""
+    """A run that no table counts, and why: such as "failed" or "has no accuracy"."""
 
     run: ObservedRun
     why: str
@@ -80,18 +85,22 @@ class LeftOutRun:
 
 def runs_of(table: SourceTable, roles: Roles) -> tuple[list[ObservedRun], list[LeftOutRun]]:
     """The runs that count, in the order of their start, or of the source; and those left out."""
-    runs = [_run(table, roles, place) for place in range(len(table.lines))]
-    runs = [run for run in runs if not _is_summary(table, run)]
+    runs = []
+    for place, line in enumerate(table.lines):
+        # allelse keeps a run of the whole study in addition to those of its trials
+        if line.get("tags.kind") != "study":
+            runs.append(_run(table, roles, place))
     if all(run.began is not None for run in runs):
         runs.sort(key=lambda run: (run.began, run.place))
-    reasons = {run.place: _why_left_out(run, roles) for run in runs}
-    left_out = [LeftOutRun(run, reasons[run.place]) for run in runs if reasons[run.place]]
-    return [run for run in runs if not reasons[run.place]], left_out
-
-
-def _is_summary(table: SourceTable, run: ObservedRun) -> bool:
-    """Whether it is the run of a whole study, which allelse keeps in addition to its trials'."""
-    return table.lines[run.place].get("tags.kind") == "study"
+    counted = list[ObservedRun]()
+    left_out = list[LeftOutRun]()
+    for run in runs:
+        reason = _why_left_out(run, roles)
+        if reason:
+            left_out.append(LeftOutRun(run, reason))
+        else:
+            counted.append(run)
+    return counted, left_out
 
 
 def _why_left_out(run: ObservedRun, roles: Roles) -> str:
@@ -121,13 +130,13 @@ def _run(table: SourceTable, roles: Roles, place: int) -> ObservedRun:
         seed=None if roles.seed is None else seed_number(line.get(roles.seed)),
         settings={column: finite_or_text(line.get(column)) for column in roles.columns("setting")},
         scores=_scores(line, [metric.column for metric in roles.metrics]),
-        state=_state(line, roles.first("state")),
+        state=_first_text(line, roles.columns("state")),
         row=row,
         words=_words(line, roles.columns("words")),
         code=_values(line, roles.columns("code")),
         packages=_values(line, roles.columns("package")),
         data=_values(line, roles.columns("data")),
-        device=_device(line, roles.columns("device")),
+        device=_first_text(line, roles.columns("device")),
         steps=steps,
         costs=_costs(line, roles.columns("cost"), began, ended),
         began=began,
@@ -159,12 +168,8 @@ def _values(line: Mapping[str, Value], columns: Sequence[str]) -> dict[str, Valu
     }
 
 
-def _state(line: Mapping[str, Value], column: str | None) -> str:
-    value = None if column is None else line.get(column)
-    return "" if value is None else value_text(value)
-
-
-def _device(line: Mapping[str, Value], columns: Sequence[str]) -> str:
+def _first_text(line: Mapping[str, Value], columns: Sequence[str]) -> str:
+    """Of the first of these cells that is not empty."""
     values = [line.get(column) for column in columns]
     return next((value_text(value) for value in values if value is not None), "")
 
@@ -182,7 +187,7 @@ def _scores(line: Mapping[str, Value], columns: Sequence[str]) -> dict[str, floa
     scores: dict[str, float | None] = {}
     for column in columns:
         value = line.get(column)
-        if isinstance(value, int | float) and not isinstance(value, bool):
+        if is_number(value):
             scores[column] = float(value) if math.isfinite(value) else None
     return scores
 

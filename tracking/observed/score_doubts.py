@@ -17,7 +17,7 @@ from tracking.observed.metric_columns import MetricColumn
 from tracking.observed.roles import Roles
 from tracking.observed.rows import ObservedRow, ObservedRows
 from tracking.observed.runs import LeftOutRun, ObservedRun
-from tracking.observed.source_table import Value
+from tracking.observed.source_table import Value, is_number
 
 When = Literal["best", "last", "perhaps best", ""]
 """What a score is: "perhaps best" where the last value may be the best one; "" if nothing tells."""
@@ -84,11 +84,8 @@ def _moment(run: ObservedRun, metric: MetricColumn) -> When:
         return _of(newest, _best(metric, before), before[-1])
     for column, points in run.curves.items():
         values = [point.value for point in points]
-        if (
-            column != metric.column
-            and len(values) > 1
-            and score_stem(column) == score_stem(metric.column)
-        ):
+        is_another = column != metric.column and score_stem(column) == score_stem(metric.column)
+        if is_another and len(values) > 1:
             moment = _of(score, _best(metric, values), values[-1])
             if moment:
                 return moment
@@ -125,13 +122,9 @@ def _companion(
 ) -> float | None:
     """The value of a column that is called like the metric, and best or last."""
     for column, value in values.items():
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if (
-            is_number
-            and words & {*words_of(column)}
-            and score_stem(column) == score_stem(metric.column)
-        ):
-            return float(value)  # type: ignore[arg-type]
+        is_alike = score_stem(column) == score_stem(metric.column)
+        if is_number(value) and is_alike and words & {*words_of(column)}:
+            return float(value)
     return None
 
 

@@ -19,9 +19,9 @@ from tracking.observed.doubt import Doubt, named
 from tracking.observed.roles import Roles
 from tracking.observed.row_doubts import strays, usual_seeds
 from tracking.observed.rows import BASE, ObservedRow, ObservedRows
-from tracking.observed.runs import LeftOutRun, ObservedRun
+from tracking.observed.runs import LeftOutRun, ObservedRun, names_of
 from tracking.observed.source_table import SourceTable, value_text
-from tracking.words import listed, plural
+from tracking.words import count_of, listed, plural
 
 SPREAD = 4
 """Seeds further apart than this many times their number weren't counted up from the first."""
@@ -34,7 +34,7 @@ def repeated_runs(table: SourceTable, rows: ObservedRows, roles: Roles) -> Itera
     for row in rows.rows:
         for seed in dict.fromkeys(run.seed for run in row.repeated):
             runs = [run for run in row.every_run if run.seed == seed]
-            names = tuple(run.name for run in runs)
+            names = names_of(runs)
             score = roles.metrics[0]
             values = [_score_text(run, score.column) for run in runs]
             differ = len({*values}) > 1
@@ -56,7 +56,7 @@ def _columns_that_split(
     columns = [
         column
         for column in roles.columns("measured", "unused")
-        if not is_called(column, IDENTITIES | {*MACHINE, *TIMES}) and is_shared(table, column)
+        if not is_called(column, IDENTITIES | MACHINE | TIMES) and is_shared(table, column)
     ]
     names = [plain_name(column) for column in columns if _differs_within(table, column, groups)]
     verb = "is no setting" if len(names) == 1 else "are no settings"
@@ -100,11 +100,10 @@ def missing_seeds(
 ) -> Iterator[Doubt]:
     """Rows without seeds that most rows have; without such seeds, rows with fewer of them."""
     if rows.numbered:
-        names = tuple(run.name for run in rows.numbered)
-        noun = plural("run", len(names))
+        names = names_of(rows.numbered)
         verb = "has" if len(names) == 1 else "have"
         reason = f" that can be read in {plain_name(roles.seed)}" if roles.seed else ""
-        text = f"{len(names)} {noun} {verb} no seed{reason}: the table numbers them."
+        text = f"{count_of(len(names), 'run')} {verb} no seed{reason}: the table numbers them."
         if columns := _columns_that_split(table, roles, [row.every_run for row in rows.rows]):
             text = f"{text[:-1]}; runs of one row differ in {columns}."
         yield Doubt("missing-seeds", text, names, ())
@@ -117,7 +116,7 @@ def missing_seeds(
             continue
         absent = {run.run.seed for run in left_out if _is_of(run.run, row)}
         missing = [seed for seed in usual if seed not in row.seeds and seed not in absent]
-        names = tuple(run.name for run in row.runs)
+        names = names_of(row.runs)
         if missing:
             noun = plural("seed", len(missing))
             text = f"{row.change} has no {noun} {listed([*map(str, missing)])}; most rows do."
@@ -148,7 +147,7 @@ def chosen_seeds(rows: ObservedRows, left_out: Sequence[LeftOutRun]) -> Iterator
         is_larger_base = row.name == BASE and {*usual} <= {*row.seeds}
         if own and not is_larger_base and row.name not in explained:
             noun = plural("seed", len(own))
-            names = tuple(run.name for run in row.runs if run.seed in own)
+            names = names_of([run for run in row.runs if run.seed in own])
             text = f"{row.change} has {noun} {listed([*map(str, own)])}, which no other row has."
             yield Doubt("chosen-seeds", text, names, (row.name,))
     failed = {run.run.seed for run in left_out}
@@ -172,7 +171,7 @@ def _named_best(rows: ObservedRows) -> Iterator[Doubt]:
     for row in rows.rows:
         runs = [run for run in row.every_run if BEST_WORDS & {*words_of(run.name)} & {"best"}]
         if runs and len(runs) < sum(len(another.runs) for another in rows.rows):
-            names = tuple(run.name for run in runs)
+            names = names_of(runs)
             text = f'{row.change} has runs called "best": {listed(names)}.'
             yield Doubt("chosen-seeds", text, names, (row.name,))
 
@@ -181,8 +180,7 @@ def left_out_runs(left_out: Sequence[LeftOutRun]) -> Iterator[Doubt]:
     """One for each reason."""
     for why in dict.fromkeys(run.why for run in left_out):
         names = tuple(run.run.name for run in left_out if run.why == why)
-        noun = plural("run", len(names))
-        text = f"{len(names)} {noun} left out ({why}): {named(names)}."
+        text = f"{count_of(len(names), 'run')} left out ({why}): {named(names)}."
         yield Doubt("left-out-runs", text, names, ())
 
 

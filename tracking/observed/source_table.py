@@ -6,8 +6,9 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from tracking.uri import without_password
 
@@ -78,6 +79,16 @@ class ImportRefusedError(Exception):
         self.faults = tuple(faults)
 
 
+def refused(key: str, fault: str, allowed: str, nearest: str | None = None) -> ImportRefusedError:
+    """The refusal of a single fault."""
+    return ImportRefusedError([ImportFault(key, fault, allowed, nearest)])
+
+
+def nearest_name(text: str, names: Sequence[str]) -> str | None:
+    """What a person may have meant to type; None if no name is like it."""
+    return next(iter(get_close_matches(text, names, 1, 0.5)), None)
+
+
 def cell_value(text: str) -> Value:
     """The text as a truth value, a number or a text. None and the like are empty."""
     plain = text.strip()
@@ -116,15 +127,13 @@ def finite_or_text(value: Value) -> Value:
     return str(value) if is_infinite else value
 
 
-def is_number(value: Value) -> bool:
+def is_number(value: Value) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def whole_number(value: Value) -> int | None:
     """1 of 1, "1" and 1.0, as pandas writes it in a column with gaps; None of anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return int(value) if float(value).is_integer() else None
+    return int(value) if is_number(value) and float(value).is_integer() else None
 
 
 def seed_number(value: Value) -> int | None:

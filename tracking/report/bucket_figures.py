@@ -3,7 +3,8 @@
 Base is black. The rows whose difference from it changes most from the first bucket to the last have
 colors, and all others are gray."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tracking.buckets.bucket_scores import BucketScores, bucket_scores
@@ -16,19 +17,26 @@ from tracking.report.drawing import (
     SERIES,
     Drawing,
     Entry,
-    legend_below,
+    add_titles,
     new_figure,
-    shortened,
     styled,
 )
 from tracking.statistics.samples import LEAST_SAMPLES
+from tracking.statistics.table_rows import BASE, TableRow
 from tracking.table.columns import StudyTable
 from tracking.words import signed
 
 PLOT_HEIGHT = 2.2  # inches, with title and axis
-TITLE_LETTERS = 46
 MOST_COLORED = 4
 MARGIN = 0.3  # of the distance between two buckets
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A row's score in each bucket, and its tooltip."""
+
+    values: list[float]
+    text: str
 
 
 def bucket_figures(table: StudyTable, entries: Sequence[Entry]) -> list[Drawing]:
@@ -53,34 +61,39 @@ def _figure(scores: BucketScores, metric: Metric, entries: Sequence[Entry]) -> D
     with styled():
         figure, (axes,) = new_figure(PLOT_HEIGHT + LEGEND_LINE * (len(colored) + 1))
         drawing = Drawing(f"{metric.name}-by-{scores.quantity.name}", title, description, figure)
-        signs = []
-        for entry in _gray_first(curves, colored):
+        colored_lines = {}
+        gray = [entry for entry in curves if entry not in colored]
+        for entry in [*gray, *colored]:  # gray lines lie below
             color = colored.get(entry, MUTED)
-            line = _add_curve(drawing, axes, scores, metric, entry, curves[entry], color)
+            line = _add_curve(drawing, axes, entry, curves[entry], color)
             if entry in colored:
-                signs.append((shortened(entry.full, TITLE_LETTERS), line, entry))
-        axes.set_title(title)
-        axes.set_title(metric.set, loc="right", fontsize=7, fontweight="normal")
+                colored_lines[entry] = line
+        add_titles(axes, title, metric.set)
         _frame(axes, scores)
-        if signs:
-            _add_legend(drawing, figure, signs)
+        if colored_lines:
+            drawing.add_legend(colored_lines)
     return drawing
 
 
-def _curves(
-    scores: BucketScores, metric: Metric, entries: Sequence[Entry]
-) -> dict[Entry, list[float]]:
-    """By row, the score of each bucket; a row that lacks one has no curve."""
+def _curves(scores: BucketScores, metric: Metric, entries: Sequence[Entry]) -> dict[Entry, Curve]:
+    """By row; a row that lacks the score of a bucket has no curve."""
     curves = {}
     for entry in entries:
-        values = []
-        for table in scores.tables:
-            (row,) = [row for row in table.rows if row.row == entry.row.row]
-            values.append(row.scores[metric.name])
+        rows = [row for table in scores.tables for row in table.rows if row.row == entry.row.row]
+        values = [row.scores[metric.name] for row in rows]
         numbers = [value for value in values if value is not None]
         if len(numbers) == len(values):
-            curves[entry] = numbers
+            buckets = zip(scores.buckets, rows, strict=True)
+            parts = [f"{bucket.label}: {_score_text(metric, row)}" for bucket, row in buckets]
+            curves[entry] = Curve(numbers, f"{entry.full}: {', '.join(parts)}")
     return curves
+
+
+def _score_text(metric: Metric, row: TableRow) -> str:
+    """Such as "26.4 (−0.3)", with the difference from the reference."""
+    score = metric.text(row.scores[metric.name])
+    delta = signed(row.deltas[metric.name], metric.places)
+    return f"{score} ({delta})" if delta and row.row != BASE else score
 
 
 def _most_drifting(
@@ -97,28 +110,7 @@ def _most_drifting(
     return colors
 
 
-def _gray_first(curves: Mapping[Entry, Any], colored: Mapping[Entry, str]) -> list[Entry]:
-    """So that gray lines lie below; then base, then the others in color."""
-    gray = [entry for entry in curves if entry not in colored]
-    return [*gray, *colored]
-
-
-def _add_curve(
-    drawing: Drawing,
-    axes: Any,
-    scores: BucketScores,
-    metric: Metric,
-    entry: Entry,
-    values: Sequence[float],
-    color: str,
-) -> Any:
-    parts = []
-    for bucket, table, value in zip(scores.buckets, scores.tables, values, strict=True):
-        (row,) = [row for row in table.rows if row.row == entry.row.row]
-        delta = signed(row.deltas[metric.name], metric.places)
-        difference = f" ({delta})" if delta and not entry.is_base else ""
-        parts.append(f"{bucket.label}: {metric.text(value)}{difference}")
-    text = f"{entry.full}: {', '.join(parts)}"
+def _add_curve(drawing: Drawing, axes: Any, entry: Entry, curve: Curve, color: str) -> Any:
     is_gray = color == MUTED
     style = {
         "color": color,
@@ -127,7 +119,8 @@ def _add_curve(
         "marker": "o",
         "markersize": 1.5 if is_gray else 3,
     }
-    return drawing.plot(axes, (range(len(values)), values), entry, text, **style)
+    points = (range(len(curve.values)), curve.values)
+    return drawing.plot(axes, points, entry, curve.text, **style)
 
 
 def _frame(axes: Any, scores: BucketScores) -> None:
@@ -139,11 +132,3 @@ def _frame(axes: Any, scores: BucketScores) -> None:
     axes.grid(False, axis="x")
     noun = scores.whole.card.sample
     axes.set_xlabel(f"{scores.quantity.words} (number of {noun}s)", loc="right", labelpad=1)
-
-
-def _add_legend(drawing: Drawing, figure: Any, signs: Sequence[tuple[str, Any, Entry]]) -> None:
-    legend = legend_below(figure, [(text, line) for text, line, _ in signs])
-    handles = zip(signs, legend.get_lines(), legend.get_texts(), strict=True)
-    for (_, _, entry), line, text in handles:
-        drawing.mark(line, entry)
-        drawing.mark(text, entry)

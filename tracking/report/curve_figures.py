@@ -19,8 +19,8 @@ from tracking.report.drawing import (
     SERIES,
     Drawing,
     Entry,
+    add_titles,
     axis_number,
-    legend_below,
     new_figure,
     shortened,
     styled,
@@ -28,7 +28,7 @@ from tracking.report.drawing import (
 from tracking.shell import file_name
 from tracking.statistics.table_rows import BASE
 from tracking.study import Study
-from tracking.words import plural
+from tracking.words import count_of, grouped
 
 COLUMN_POINTS = 120
 """As many as a column of a paper can show."""
@@ -37,7 +37,6 @@ SAMPLED_REPORTS = 8
 SeedCurve = dict[int, float]
 """Step -> value."""
 PLOT_HEIGHT = 2.26  # inches, with title and axis
-TITLE_LETTERS = 46
 MOST_FIGURES = 3
 MOST_ROWS = 6  # of a panel with several groups
 
@@ -189,23 +188,18 @@ def _panel(
     with styled():
         figure, (axes,) = new_figure(PLOT_HEIGHT + LEGEND_LINE * len(curves))
         drawing = Drawing(name, f"{label}: {title}", description, figure)
-        signs = []
+        lines = {}
         for number, (entry, curve) in enumerate(curves.items()):
-            line = _add_curve(drawing, axes, entry, curve, number)
-            signs.append((shortened(entry.full, TITLE_LETTERS), line))
-        axes.set_title(shortened(title, 40))
-        axes.set_title(label, loc="right", fontsize=7, fontweight="normal")
+            lines[entry] = _add_curve(drawing, axes, entry, curve, number)
+        add_titles(axes, shortened(title, 40), label)
         _frame(axes, last_step, limits)
-        legend = legend_below(figure, signs)
-        for entry, line, text in zip(curves, legend.get_lines(), legend.get_texts(), strict=True):
-            drawing.mark(line, entry)
-            drawing.mark(text, entry)
+        drawing.add_legend(lines)
     return drawing
 
 
 def _add_curve(drawing: Drawing, axes: Any, entry: Entry, curve: Curve, number: int) -> Any:
     color, dashes = (INK, "solid") if entry.is_base else _line_style(number)
-    seeds = f"{curve.seeds} {plural('seed', curve.seeds)}"
+    seeds = count_of(curve.seeds, "seed")
     text = f"{entry.full}: {curve.mean[-1]:.4g} at step {curve.steps[-1]}, {seeds}"
     if curve.seeds > 1:
         band = axes.fill_between(
@@ -234,10 +228,7 @@ def _frame(axes: Any, last_step: int, limits: tuple[float, float] | None) -> Non
 def _panels(rows: Sequence[Entry]) -> list[list[Entry]]:
     """The rows without base in readable panels: whole groups together while they fit, large groups
     cut."""
-    groups = dict[str, list[Entry]]()
-    for entry in rows:
-        if not entry.is_base:
-            groups.setdefault(entry.row.group, []).append(entry)
+    groups = grouped((entry.row.group, entry) for entry in rows if not entry.is_base)
     panels = list[list[Entry]]()
     most_of_one_group = MOST_ROWS + 2
     for group in groups.values():

@@ -11,7 +11,7 @@ import io
 import os
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -42,6 +42,7 @@ REFERENCE = re.compile(r"(?:url\(|^)#")
 COLOR = re.compile(rf"(?<=: )(?:{'|'.join(VARIABLES)})")
 FIGURE_WIDTH = 3.3  # inches: one column of a paper with two
 LEGEND_LINE = 0.13  # inches: the height of a line
+NAME_LETTERS = 46  # of a row in a legend
 FONT_POINTS = 8.0
 DOTS_PER_INCH = 300
 OTHER_FONTS = "Verdana, sans-serif"
@@ -163,6 +164,14 @@ class Drawing:
         (line,) = axes.plot(*points, **style)
         self.mark(line, entry, text)
         return line
+
+    def add_legend(self, lines: Mapping[Entry, Any]) -> None:
+        """Below, the name of each row with its line. Both belong to the row."""
+        names = [shortened(entry.full, NAME_LETTERS) for entry in lines]
+        legend = legend_below(self.figure, [*zip(names, lines.values(), strict=True)])
+        for entry, sign, name in zip(lines, legend.get_lines(), legend.get_texts(), strict=True):
+            self.mark(sign, entry)
+            self.mark(name, entry)
 
     def inline(self) -> str:
         """SVG for a page: texts stay text, colors are CSS variables, ids begin with the figure's
@@ -296,6 +305,12 @@ def legend_below(figure: Any, signs: Sequence[tuple[str, Any]], columns: int = 1
     ordered = [sign for column in range(columns) for sign in signs[column::columns]]
     names, handles = zip(*ordered, strict=True)
     return figure.legend(handles, names, loc="outside lower left", ncols=columns, borderaxespad=0.2)
+
+
+def add_titles(axes: Any, left: str, right: str) -> None:
+    """What is drawn, and of what."""
+    axes.set_title(left)
+    axes.set_title(right, loc="right", fontsize=7, fontweight="normal")
 
 
 def shortened(text: str, letters: int) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from tracking.report.drawing import Entry
 from tracking.statistics.table_rows import BASE
 from tracking.study import Study
+from tracking.words import grouped
 
 SHOWN_SAMPLES = 8
 SetTexts = Mapping[str, Sequence[str]]
@@ -84,11 +85,11 @@ def _sample(outputs: Sequence[Output], texts: SetTexts, number: int) -> dict[str
     base = next((output for output in outputs if output.entry.is_base), outputs[0])
     lines = {name: text[number - 1] for name, text in texts.items()}
     compared_with = [base.lines[number], *lines.values()][-1]
-    entries_of_line: dict[str, list[Entry]] = {}
-    for output in outputs:
-        entries_of_line.setdefault(output.lines[number], []).append(output.entry)
-    parts = [(_marked(line, compared_with), rows) for line, rows in entries_of_line.items()]
-    return {"line": number, "texts": lines, "outputs": parts}
+    entries_of_line = grouped((output.lines[number], output.entry) for output in outputs)
+    marked_outputs = []
+    for line, entries in entries_of_line.items():
+        marked_outputs.append((_marked(line, compared_with), entries))
+    return {"line": number, "texts": lines, "outputs": marked_outputs}
 
 
 def _marked(line: str, compared_with: str) -> list[tuple[str, str]]:

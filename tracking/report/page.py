@@ -39,7 +39,7 @@ from tracking.table.columns import (
 from tracking.table.layout import brief, published_names, score_names
 from tracking.table.tested_captions import SEVERAL, reference_words
 from tracking.table.text import Column, templates
-from tracking.words import plural
+from tracking.words import count_of
 
 INTERVALS = "Bar: 95 % interval, simultaneous over all tested rows (Bonferroni)."
 HOLLOW_NOTE = "Hollow: the published difference."
@@ -145,7 +145,7 @@ def _sections(content: Content) -> list[Section]:
         _differences_section(content),
         Section("verdict", "Against the published results", "text.html", _verdicts(table.findings)),
         _scores_section(content),
-        _length_section(content),
+        _figures("by-length", "Scores by length", content.by_length, [BY_LENGTH]),
         Section("curves", "Learning curves", "curves.html", content.curves),
         Section("costs", "Costs", "costs.html", _costs(content)),
     ]
@@ -173,8 +173,7 @@ def _differences_section(content: Content) -> Section:
         notes.append(INTERVALS)
     if _has_published_scores(table):
         notes.append(HOLLOW_NOTE)
-    figures = {"drawings": content.differences, "note": " ".join(notes)}
-    return Section("differences", title, "figures.html", content.differences and figures)
+    return _figures("differences", title, content.differences, notes)
 
 
 def _scores_section(content: Content) -> Section:
@@ -183,13 +182,13 @@ def _scores_section(content: Content) -> Section:
         notes.insert(0, DEVIATIONS)
     if _has_published_scores(content.table):
         notes.append(PUBLISHED_COSTS)
-    figures = {"drawings": content.scores, "note": " ".join(notes)}
-    return Section("scores", "Score against cost", "figures.html", content.scores and figures)
+    return _figures("scores", "Score against cost", content.scores, notes)
 
 
-def _length_section(content: Content) -> Section:
-    figures = {"drawings": content.by_length, "note": BY_LENGTH}
-    return Section("by-length", "Scores by length", "figures.html", content.by_length and figures)
+def _figures(name: str, title: str, drawings: list[Drawing], notes: Sequence[str]) -> Section:
+    """Empty without a drawing."""
+    figures = {"drawings": drawings, "note": " ".join(notes)}
+    return Section(name, title, "figures.html", drawings and figures)
 
 
 def _has_tests(table: StudyTable) -> bool:
@@ -218,7 +217,7 @@ def _facts(content: Content) -> list[str]:
     facts = [
         f"Ablation study of {study.task.name}",
         f"{len(rows)} rows",
-        f"{seeds} {plural('seed', seeds)}",
+        count_of(seeds, "seed"),
         f"{finished} of {len(study.trials)} trials finished",
     ]
     if diverged:

@@ -143,7 +143,8 @@ def _add_dots(
     axes.set_xlabel(axis_label, loc="right", labelpad=1)
     _set_cost_axis(axes, [dot.cost for dot in dots])
     for dot, x in zip(dots, _side_by_side(dots), strict=True):
-        _add_dot(drawing, axes, dot, x, styles[dot.entry.row.group], hollow)
+        style = styles[dot.entry.row.group]
+        _add_dot(drawing, axes, dot, x, style, hollow)
 
 
 def _side_by_side(dots: Sequence[Dot]) -> Iterator[float]:

@@ -66,6 +66,7 @@ class Family:
     seeds: dict[str, int] = field(default_factory=dict)  # of the reference and the tested rows
     detectable: tuple[float, float] | None = None  # with 80 % power: in the best row, in the worst
     paired: bool = False  # tested seed by seed: ``seeds`` are those in common, of rows only
+    shares_weights: bool = False  # whether its rows score weights that the reference scores, too
     comparisons: int = 0
 
     @property
@@ -78,65 +79,60 @@ class Family:
         return replace(self, rows=self.rows | reasons, detectable=None)
 
 
-def family(
-    metric: Metric,
-    values: SeedValues,
-    reference: str,
-    diverged: Mapping[str, Collection[int]] | None = None,
-    seconds: Mapping[str, float | None] | None = None,
-    margin: float | None = None,
-    families: int = 1,
-) -> Family | None:
-    """Every row against the reference. Arguments are those of `families_of`. None if the reference
-    is no row."""
-    if reference not in values:
-        return None
-    references = {row: reference for row in values if row != reference}
-    tested = families_of(metric, values, references, diverged, seconds, margin, families)
-    return tested.get(reference, Family(metric, reference, {}))
-
-
-def families_of(
-    metric: Metric,
-    values: SeedValues,
-    references: References,
-    diverged: Mapping[str, Collection[int]] | None = None,
-    seconds: Mapping[str, float | None] | None = None,
-    margin: float | None = None,
-    families: int = 1,
-) -> dict[str, Family]:
-    """By reference, the family of the rows that are compared with it. All are tested together.
+@dataclass(frozen=True)
+class SeedScores:
+    """One metric by row and seed, and what its tests need to know.
 
     ``values`` are logarithms if the metric is an exponential; ``seconds`` are those of one seed, by
     row; ``margin`` is δ. If several ``families`` are read together, p values and intervals are
     adjusted over all of them (Bonferroni).
+    """
+
+    metric: Metric
+    values: SeedValues
+    diverged: Mapping[str, Collection[int]] = field(default_factory=dict)
+    seconds: Mapping[str, float | None] = field(default_factory=dict)
+    margin: float | None = None
+    families: int = 1
+
+    def diverged_seeds(self, row: str) -> Collection[int]:
+        return self.diverged.get(row, ())
+
+    def reference_fault(self, reference: str) -> str:
+        """Why no row can be tested against this one; empty if one can."""
+        if reference not in self.values:
+            return f"no {reference}"
+        diverged = self.diverged_seeds(reference)
+        fault = why_untested(self.values[reference], diverged, reference=True)
+        return fault and f"{reference}: {fault}"
+
+
+def family(scores: SeedScores, reference: str) -> Family | None:
+    """Every row against the reference. None if the reference is no row."""
+    if reference not in scores.values:
+        return None
+    references = {row: reference for row in scores.values if row != reference}
+    tested = families_of(scores, references)
+    return tested.get(reference, Family(scores.metric, reference, {}))
+
+
+def families_of(scores: SeedScores, references: References) -> dict[str, Family]:
+    """By reference, the family of the rows that are compared with it. All are tested together.
 
     A row with a diverged seed is not tested; as a reference it stays with its other seeds.
     """
-    diverged = diverged or {}
+    values = scores.values
     reasons = dict[str, str]()
     for row, reference in references.items():
-        reasons[row] = why_untested(values[row], diverged.get(row, ()))
-        if not reasons[row]:
-            reasons[row] = reference_fault(reference, values, diverged)
+        fault = why_untested(values[row], scores.diverged_seeds(row))
+        reasons[row] = fault or scores.reference_fault(reference)
     groups = _groups(values, references, reasons)
     if _spreadless(groups):
         reasons = {row: reason or "no variance over seeds" for row, reason in reasons.items()}
     if all(reasons.values()):
-        return by_reference(metric, references, reasons)
+        return by_reference(scores.metric, references, reasons)
     compared = {row: reference for row, reference in references.items() if not reasons[row]}
-    tests = _GroupTests(metric, groups, compared, seconds or {}, margin, families)
-    return tests.families(references, reasons)
-
-
-def reference_fault(
-    reference: str, values: SeedValues, diverged: Mapping[str, Collection[int]]
-) -> str:
-    """Why no row can be tested against this one; empty if one can."""
-    if reference not in values:
-        return f"no {reference}"
-    fault = why_untested(values[reference], diverged.get(reference, ()), reference=True)
-    return fault and f"{reference}: {fault}"
+    return _GroupTests(scores, compared, groups).families(references, reasons)
 
 
 def _groups(
@@ -184,37 +180,29 @@ def seed_count(seeds: int) -> str:
 
 
 class FamilyTests:
-    """The tests of the rows that can be tested. A subclass has the differences, their units and
-    their power."""
+    """The tests of the rows that can be tested. A subclass has the differences, their ends in units
+    and their power."""
 
     differences: Differences
     power: Power
-    p_holm: Any  # [K] corrected over rows and families
     reference_means: Any  # [K] as tested, at the seeds with which each row is compared
     sizes: dict[str, int]
     paired = False
 
-    def __init__(
-        self,
-        metric: Metric,
-        references: References,
-        seconds: Mapping[str, float | None],
-        margin: float | None,
-        number_of_families: int,
-    ) -> None:
-        self.metric = metric
+    def __init__(self, scores: SeedScores, references: References) -> None:
+        self.scores = scores
+        self.metric = scores.metric
         self.references = references
         self.rows = list(references)
-        self.seconds = seconds
-        self.margin = margin
-        self.number_of_families = number_of_families
+        self.alpha = ALPHA / scores.families
 
     def tested_ends(self) -> Any:
         """[K, 3] difference, low and high, as tested."""
-        raise NotImplementedError
+        low, high = intervals(self.differences, self.alpha)
+        return np.stack([self.differences.difference, low, high], axis=1)
 
-    def ends_in_units(self) -> Any:
-        """[K, 3] difference, low and high, in the metric's units."""
+    def exponential_ends(self) -> Any:
+        """[K, 3] difference, low and high of a metric whose logarithms were tested."""
         raise NotImplementedError
 
     def missing_seeds(self, index: int, seeds: int) -> dict[str, int]:
@@ -232,7 +220,7 @@ class FamilyTests:
                 differences = [detectable[row] for row in family.tests]
                 families[reference] = replace(
                     family,
-                    margin=self.margin,
+                    margin=self.scores.margin,
                     seeds=self._seeds(family),
                     detectable=(min(differences), max(differences)),
                     comparisons=len(self.rows),
@@ -247,11 +235,13 @@ class FamilyTests:
         return {name: self.sizes[name] for name in names}
 
     def tests(self) -> dict[str, RowTest]:
-        in_units_K3 = self.ends_in_units().tolist()
-        tested_K3 = self.tested_ends().tolist()
+        tested_K3 = self.tested_ends()
+        in_units_K3 = self.exponential_ends() if self.metric.exp_of else tested_K3
         tests = {}
         for index, row in enumerate(self.rows):
-            tests[row] = self._row_test(index, in_units_K3[index], tested_K3[index])
+            tests[row] = self._row_test(
+                index, in_units_K3[index].tolist(), tested_K3[index].tolist()
+            )
         return tests
 
     def detectable(self) -> dict[str, float]:
@@ -265,9 +255,10 @@ class FamilyTests:
     def _row_test(self, index: int, in_units: list[float], tested: list[float]) -> RowTest:
         difference, low, high = in_units
         tested_difference, tested_low, tested_high = tested
-        p = float(self.p_holm[index])
-        kind = kind_of(self.metric, difference, low, high, p <= ALPHA, self.margin)
-        finding = Finding(kind, self.margin)
+        p = min(1.0, float(self.differences.p_holm[index] * self.scores.families))
+        margin = self.scores.margin
+        kind = kind_of(self.metric, difference, low, high, p <= ALPHA, margin)
+        finding = Finding(kind, margin)
         if kind == "undecided":
             finding = self._undecided(index, tested_difference)
         tested_ends = (tested_difference, tested_low, tested_high)
@@ -276,7 +267,7 @@ class FamilyTests:
     def _undecided(self, index: int, tested_difference: float) -> Finding:
         """With the seeds of row and reference that would decide, and the hours that the missing
         ones take."""
-        undecided = Finding("undecided", self.margin)
+        undecided = Finding("undecided", self.scores.margin)
         effect = self._effect(tested_difference, index)
         seeds = self.power.seeds_needed([*self.sizes.values()], effect, index)
         if seeds is None:
@@ -291,7 +282,7 @@ class FamilyTests:
         """What these seeds take; None if that of any row is unknown."""
         total = 0.0
         for row, number in seeds_of_row.items():
-            seconds = self.seconds.get(row)
+            seconds = self.scores.seconds.get(row)
             if seconds is None:
                 return None
             total += number * seconds
@@ -299,11 +290,12 @@ class FamilyTests:
 
     def _effect(self, tested_difference: float, index: int) -> float:
         """The difference to be decided, on the tested scale: δ, or the size of the difference."""
-        if self.margin is None:
+        margin = self.scores.margin
+        if margin is None:
             return abs(tested_difference)
         if not self.metric.exp_of:
-            return self.margin
-        return math.log1p(self.margin / math.exp(self.reference_means[index]))
+            return margin
+        return math.log1p(margin / math.exp(self.reference_means[index]))
 
     def _in_units(self, difference: float, index: int) -> float:
         """A difference of logarithms as one of the metric, upward."""
@@ -317,15 +309,9 @@ class _GroupTests(FamilyTests):
     """Of rows that need no seed in common with their reference. ``groups`` also has references."""
 
     def __init__(
-        self,
-        metric: Metric,
-        groups: Mapping[str, list[float]],
-        references: References,
-        seconds: Mapping[str, float | None],
-        margin: float | None,
-        number_of_families: int,
+        self, scores: SeedScores, references: References, groups: Mapping[str, list[float]]
     ) -> None:
-        super().__init__(metric, references, seconds, margin, number_of_families)
+        super().__init__(scores, references)
         self.sizes = {row: len(values) for row, values in groups.items()}
         self.means = np.array([math.fsum(values) / len(values) for values in groups.values()])
         places = {name: place for place, name in enumerate(groups)}
@@ -338,18 +324,11 @@ class _GroupTests(FamilyTests):
         seeds = np.array([*self.sizes.values()])
         self.differences = differences(self.means, variances, seeds, self.comparisons)
         likely = moderated(variances, seeds, self.comparisons).likely
-        self.power = Power(likely, number_of_families, self.comparisons)
-        self.p_holm = np.minimum(1.0, self.differences.p_holm * number_of_families)
+        self.power = Power(likely, scores.families, self.comparisons)
 
-    def tested_ends(self) -> Any:
-        low, high = intervals(self.differences, ALPHA / self.number_of_families)
-        return np.stack([self.differences.difference, low, high], axis=1)
-
-    def ends_in_units(self) -> Any:
-        if not self.metric.exp_of:
-            return self.tested_ends()
+    def exponential_ends(self) -> Any:
         low, high = exponential_intervals(
-            self.differences, self.means, ALPHA / self.number_of_families, self.comparisons
+            self.differences, self.means, self.alpha, self.comparisons
         )
         row_means = self.means[self.comparisons.rows]
         difference = np.exp(row_means) - np.exp(self.reference_means)

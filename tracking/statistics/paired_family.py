@@ -1,25 +1,23 @@
 """The family of tests of one metric, seed by seed: rows against their reference at the seeds that
 both have."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from tracking.card import Metric
 from tracking.statistics.family import (
     NO_SPREAD,
     Family,
     FamilyTests,
     References,
-    SeedValues,
+    SeedScores,
     by_reference,
     finite,
-    reference_fault,
     seed_count,
     why_untested,
 )
-from tracking.statistics.finding import ALPHA, same_scores
+from tracking.statistics.finding import same_scores
 from tracking.statistics.paired_tests import (
     PairedPower,
     paired_differences,
@@ -28,46 +26,33 @@ from tracking.statistics.paired_tests import (
     products,
     residuals,
 )
-from tracking.statistics.seed_tests import LEAST_SEEDS, intervals
+from tracking.statistics.seed_tests import LEAST_SEEDS
 
 SeedPairs = Mapping[int, tuple[float, float]]
 """For one row: seed -> its value and the reference's."""
 
 
-def paired_families(
-    metric: Metric,
-    values: SeedValues,
-    references: References,
-    diverged: Mapping[str, Collection[int]] | None = None,
-    seconds: Mapping[str, float | None] | None = None,
-    margin: float | None = None,
-    families: int = 1,
-) -> dict[str, Family]:
-    """Every row against its reference at the seeds that both have. Arguments are those of
-    `families_of`.
+def paired_families(scores: SeedScores, references: References) -> dict[str, Family]:
+    """Every row against its reference at the seeds that both have.
 
     A seed at which the reference diverged is left out of the rows that are compared with it.
     """
-    diverged = diverged or {}
+    values = scores.values
     reasons = dict[str, str]()
     pairs = dict[str, SeedPairs]()
     for row, reference in references.items():
         pairs[row] = _pairs(values[row], values.get(reference, {}))
-        diverged_alone = set(diverged.get(row, ())) - set(diverged.get(reference, ()))
+        only_row_diverged = {*scores.diverged_seeds(row)} - {*scores.diverged_seeds(reference)}
         reasons[row] = (
-            why_untested(values[row], diverged_alone)
-            or reference_fault(reference, values, diverged)
+            why_untested(values[row], only_row_diverged)
+            or scores.reference_fault(reference)
             or _why_not_paired(pairs[row], reference)
         )
     compared = {row: reference for row, reference in references.items() if not reasons[row]}
     if not compared:
-        return by_reference(metric, references, reasons, paired=True)
-    reference_seeds = {name: len(finite(values[name])) for name in compared.values()}
+        return by_reference(scores.metric, references, reasons, paired=True)
     testable = {row: pairs[row] for row in compared}
-    tests = _PairedTests(
-        metric, compared, reference_seeds, testable, seconds or {}, margin, families
-    )
-    return tests.families(references, reasons)
+    return _PairedTests(scores, compared, testable).families(references, reasons)
 
 
 def _pairs(row: Mapping[int, float | None], reference: Mapping[int, float | None]) -> SeedPairs:
@@ -91,22 +76,12 @@ def _why_not_paired(pairs: SeedPairs, reference: str) -> str:
 
 
 class _PairedTests(FamilyTests):
-    """``reference_seeds`` has the number of all seeds of each reference, in common or not."""
-
     paired = True
 
     def __init__(
-        self,
-        metric: Metric,
-        references: References,
-        reference_seeds: Mapping[str, int],
-        pairs: Mapping[str, SeedPairs],
-        seconds: Mapping[str, float | None],
-        margin: float | None,
-        number_of_families: int,
+        self, scores: SeedScores, references: References, pairs: Mapping[str, SeedPairs]
     ) -> None:
-        super().__init__(metric, references, seconds, margin, number_of_families)
-        self.reference_seeds = reference_seeds
+        super().__init__(scores, references)
         self.sizes = {row: len(row_pairs) for row, row_pairs in pairs.items()}
         self.seeds_K = np.array([*self.sizes.values()])
         row_values_KN, self.reference_KN = _pair_arrays(pairs)
@@ -115,16 +90,9 @@ class _PairedTests(FamilyTests):
         self.reference_means = np.nanmean(self.reference_KN, axis=1)
         self.differences = paired_differences(differences_KN)
         moderated = paired_variances(products(self.residuals_KN), self.seeds_K)
-        self.power = PairedPower(moderated.likely, number_of_families)
-        self.p_holm = np.minimum(1.0, self.differences.p_holm * number_of_families)
+        self.power = PairedPower(moderated.likely, scores.families)
 
-    def tested_ends(self) -> Any:
-        low, high = intervals(self.differences, ALPHA / self.number_of_families)
-        return np.stack([self.differences.difference, low, high], axis=1)
-
-    def ends_in_units(self) -> Any:
-        if not self.metric.exp_of:
-            return self.tested_ends()
+    def exponential_ends(self) -> Any:
         means = self.reference_means
         reference_residuals_KN = residuals(self.reference_KN)
         squares_K = (reference_residuals_KN**2).sum(axis=1)
@@ -135,16 +103,17 @@ class _PairedTests(FamilyTests):
             products_K, scale_K, out=np.zeros_like(products_K), where=scale_K > 0
         )
         low, high = paired_exponential_intervals(
-            self.differences, means, error_K, correlation_K, ALPHA / self.number_of_families
+            self.differences, means, error_K, correlation_K, self.alpha
         )
         difference = np.exp(means + self.differences.difference) - np.exp(means)
         return np.stack([difference, low, high], axis=1)
 
     def missing_seeds(self, index: int, seeds: int) -> dict[str, int]:
+        """The reference has all its seeds, in common or not."""
         row = self.rows[index]
         reference = self.references[row]
-        missing = seeds - self.sizes[row]
-        return {row: missing, reference: seeds - self.reference_seeds[reference]}
+        reference_seeds = len(finite(self.scores.values[reference]))
+        return {row: seeds - self.sizes[row], reference: seeds - reference_seeds}
 
 
 def _pair_arrays(pairs: Mapping[str, SeedPairs]) -> tuple[Any, Any]:

@@ -56,9 +56,11 @@ def paired_differences(values: Any) -> Differences:
     """
     seeds_K = (~np.isnan(values)).sum(axis=-1)
     difference_K = np.nansum(values, axis=-1) / seeds_K
-    moderated = paired_variances(products(residuals(values)), seeds_K)
+    products_KK = products(residuals(values))
+    moderated = paired_variances(products_KK, seeds_K)
     error_K = np.sqrt(moderated.variance / seeds_K)
-    p_K = 2 * special.stdtr(moderated.df, -np.abs(difference_K) / error_K)
+    t_K = np.abs(difference_K) / error_K
+    p_K = 2 * special.stdtr(moderated.df, -t_K)
     return Differences(difference_K, error_K, error_K, moderated.df, p_K, holm(p_K))
 
 
@@ -97,7 +99,8 @@ def independent_rows(products: Any) -> Any:
     of the rows. Args: […, K, K] `products` of the rows' residuals.
     """
     squares = np.diagonal(products, axis1=-2, axis2=-1)
-    squared_correlations = products**2 / (squares[..., :, None] * squares[..., None, :])
+    squares_of_pairs = squares[..., :, None] * squares[..., None, :]
+    squared_correlations = products**2 / squares_of_pairs
     rows = products.shape[-1]
     return rows**2 / squared_correlations.sum(axis=(-2, -1))
 

@@ -23,7 +23,7 @@ from tracking.files import DamagedFileError, unless_damaged
 from tracking.statistics.finding import DRAWS
 from tracking.statistics.seed_tests import LARGEST_EXPONENT
 from tracking.study import Study, StudyTrial
-from tracking.words import plural
+from tracking.words import count_of
 
 FIRST_LINE = 2
 """Of the samples in their file: the head is line 1."""
@@ -147,7 +147,7 @@ def _why_unpaired(metric: Metric, ours: EvaluatedSet, theirs: EvaluatedSet, noun
 
 def _too_few(samples: int, noun: str) -> str:
     """Such as "3 sentences", if resampling them says nothing; otherwise empty."""
-    return f"{samples} {plural(noun, samples)}" if samples < LEAST_SAMPLES else ""
+    return count_of(samples, noun) if samples < LEAST_SAMPLES else ""
 
 
 def _unlike(metric: Metric, ours: EvaluatedSet, theirs: EvaluatedSet) -> str:

@@ -49,15 +49,6 @@ class Comparisons:
         others = np.arange(1, number_of_rows)
         return Comparisons(others, np.zeros_like(others))
 
-    @property
-    def distinct_references(self) -> Any:
-        return np.unique(self.references)
-
-    @property
-    def only_compared(self) -> Any:
-        """The rows with which no other row is compared."""
-        return np.setdiff1d(self.rows, self.references)
-
 
 @dataclass(frozen=True)
 class Moderated:
@@ -126,8 +117,9 @@ def moderated(variances: Any, seeds: Any, comparisons: Comparisons | None = None
     likely_R = moved(variances, df_R, prior_variance[..., None], prior_df[..., None])
     most_df = df_R.sum()  # no more than all seeds together have
     moved_df_R = np.minimum(prior_df[..., None] + df_R, most_df)
-    usual_df = np.median(df_R[comparisons.only_compared])
-    for reference in comparisons.distinct_references:
+    only_compared = np.setdiff1d(comparisons.rows, comparisons.references)
+    usual_df = np.median(df_R[only_compared])
+    for reference in np.unique(comparisons.references):
         if df_R[reference] > usual_df:
             likely_R[..., reference] = variances[..., reference]
             moved_df_R[..., reference] = df_R[reference]
@@ -154,15 +146,18 @@ def prior(variances: Any, df: Any) -> tuple[Any, Any]:
     if may_be_floored.any():  # only then the median, which is slow, matters
         positive = np.where(variances > 0, variances, np.nan)
         floored = np.maximum(variances, FLOOR * np.nanmedian(positive, axis=-1, keepdims=True))
-    logs_R = np.log(floored) - special.digamma(df / 2) + np.log(df / 2)
-    mean = logs_R.mean(axis=-1)
-    excess = np.asarray(logs_R.var(axis=-1, ddof=1) - special.polygamma(1, df / 2).mean())
+    half_df = df / 2
+    logs_R = np.log(floored) - special.digamma(half_df) + np.log(half_df)
+    expected_variance = special.polygamma(1, half_df).mean()
+    excess = np.asarray(logs_R.var(axis=-1, ddof=1) - expected_variance)
     varies = excess > LEAST_EXCESS
     half = np.ones_like(excess)
     half[varies] = inverse_trigamma(excess[varies])
-    smyth = np.exp(mean + special.digamma(half) - np.log(half))
+    smyth = np.exp(logs_R.mean(axis=-1) + special.digamma(half) - np.log(half))
     pooled = (variances * df).sum(axis=-1) / df.sum()
-    return np.where(varies, smyth, pooled), np.where(varies, 2 * half, np.inf)
+    prior_variance = np.where(varies, smyth, pooled)
+    prior_df = np.where(varies, 2 * half, np.inf)
+    return prior_variance, prior_df
 
 
 def inverse_trigamma(values: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tracking.card import Metric
 from tracking.code import Code, changed_files, code_diff
-from tracking.statistics.family import Family, RowTest, family, why_untested
+from tracking.statistics.family import Family, RowTest, SeedScores, family, why_untested
 from tracking.statistics.means import metric_mean, minus
 from tracking.statistics.references import comparable_within, why_not_compared
 from tracking.statistics.samples import (
@@ -125,18 +125,21 @@ def _compared(
     first, second = sides
     families = _families_of_study(first, second, metrics, set_name)
     first_trials = (first.trials[0], second.trials[0])
-    first_trial, second_trial = next(iter(paired_trials(first, second)), first_trials)
-    first_settings = first.settings(first_trial, metrics[0].set)
-    second_settings = second.settings(second_trial, metrics[0].set)
+    trials = next(iter(paired_trials(first, second)), first_trials)
+    pairs = list(zip(sides, trials, strict=True))
+    settings = [side.settings(trial, metrics[0].set) for side, trial in pairs]
+    origins = [side.origin(trial) for side, trial in pairs]
+    codes = [side.last_code(trial) for side, trial in pairs]
+    compared_metrics = []
+    for metric in metrics:
+        family_of_study = families.get(metric.name)
+        compared_metrics.append(_metric(sides, metric, family_of_study, tested_pairs[metric.name]))
     return Compared(
         sides,
-        _unequal(first_settings, second_settings),
-        _unequal_origin(first.origin(first_trial), second.origin(second_trial)),
-        _code_diff(first.last_code(first_trial), second.last_code(second_trial)),
-        [
-            _metric(sides, metric, families.get(metric.name), tested_pairs[metric.name])
-            for metric in metrics
-        ],
+        _unequal(*settings),
+        _unequal_origin(*origins),
+        _code_diff(*codes),
+        compared_metrics,
     )
 
 
@@ -258,16 +261,12 @@ def _metric(
     tested_family = study_family
     if tested_family is None:
         row = SECOND
-        tested_family = family(
-            metric,
-            {
-                FIRST: metric.tested_values(first_values),
-                SECOND: metric.tested_values(second_values),
-            },
-            FIRST,
-            {FIRST: first.diverged, SECOND: second.diverged},
-            families=pairs,
-        )
+        values = {
+            FIRST: metric.tested_values(first_values),
+            SECOND: metric.tested_values(second_values),
+        }
+        diverged = {FIRST: first.diverged, SECOND: second.diverged}
+        tested_family = family(SeedScores(metric, values, diverged, families=pairs), FIRST)
     assert tested_family is not None, "the reference is one of the two"
     common_means = None
     if tested_family.paired:
@@ -276,13 +275,14 @@ def _metric(
             metric_mean(metric, [first_values[seed] for seed in seeds]),
             metric_mean(metric, [second_values[seed] for seed in seeds]),
         )
+    means = (
+        metric_mean(metric, [*first_values.values()]),
+        metric_mean(metric, [*second_values.values()]),
+    )
     reason = _why_not_compared(sides, metric)
     return MetricCompared(
         metric,
-        (
-            metric_mean(metric, [*first_values.values()]),
-            metric_mean(metric, [*second_values.values()]),
-        ),
+        means,
         (len(first_values), len(second_values)),
         reason or tested_family.rows.get(row, "not tested"),
         tested_family.comparisons * pairs,

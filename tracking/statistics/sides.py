@@ -10,7 +10,7 @@ from tracking.card import Metric
 from tracking.code import Code, read_code
 from tracking.files import unless_damaged
 from tracking.statistics.unlike_trials import THEN, aspects
-from tracking.study import Study, StudyTrial
+from tracking.study import Study, StudyTrial, dotted
 
 OF_A_RUN = {"key", "data_fingerprint", "row", "sweep", "tracking", "paths", "cluster"}
 """Groups of config.yaml that say how a trial ran, not what it is."""
@@ -68,7 +68,7 @@ class Side:
         card = self.study.task
         config = unless_damaged(self.study.trial_folder(trial).config, None) or {}
         task_groups = {group: values for group, values in config.items() if group not in OF_A_RUN}
-        settings = dict(_flat(task_groups))
+        settings = dotted(task_groups)
         decode = self.results[trial.seed]["scores"].get(set_name, {}).get("decode", {})
         for name, value in decode.items():
             settings[card.setting(name)] = value
@@ -84,9 +84,9 @@ class Side:
     def last_code(self, trial: StudyTrial) -> Code | None:
         """The user's code that the trial imported last; None if it is unknown."""
         digest = unless_damaged(self.study.trial_folder(trial).provenance, {}).get("code")
-        return (
-            unless_damaged(partial(read_code, self.study.folder, digest), None) if digest else None
-        )
+        if not digest:
+            return None
+        return unless_damaged(partial(read_code, self.study.folder, digest), None)
 
 
 SidePair = tuple[Side, Side]
@@ -107,11 +107,3 @@ def pair_name(first: StudyTrial, second: StudyTrial) -> str:
     if first.seed == second.seed:
         return f"seed {first.seed}"
     return f"seeds {first.seed} and {second.seed}"
-
-
-def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
-    for name, value in tree.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value

@@ -2,7 +2,7 @@
 the best reports. As marks and words for people, and as fields for programs."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from tracking.statistics.finding import FindingKind, same_scores
 from tracking.statistics.table_rows import TableRow
 from tracking.statistics.unlike_trials import Unlike, unlike
 from tracking.study import Study
-from tracking.words import spanned
+from tracking.words import grouped, spanned
 
 if TYPE_CHECKING:
     from tracking.statistics.family import Family, RowTest
@@ -50,16 +50,13 @@ MOST_REASONS = 2
 class StudyFindings:
     """Empty: nothing was tested.
 
-    ``families`` are of the trained rows that are compared with the study's ``reference``. Those of
-    ``own_references`` each hold the trained rows that name one other row, and those of ``scoring``
-    the rows that score one row's weights. All are by metric, and so are ``published`` values:
-    metric -> row -> value.
+    ``families`` are by metric. Those of trained rows come first: that of the study's ``reference``,
+    then one for each other row that rows name as theirs. One for each row whose weights other rows
+    score follows. ``published`` values are by metric and row.
     """
 
     reference: str = "base"
-    families: dict[str, "Family"] = field(default_factory=dict)
-    own_references: dict[str, tuple["Family", ...]] = field(default_factory=dict)
-    scoring: dict[str, tuple["Family", ...]] = field(default_factory=dict)
+    families: dict[str, tuple["Family", ...]] = field(default_factory=dict)
     unlike: dict[str, list[Unlike]] = field(default_factory=dict)  # by row
     best: BestReports = field(default_factory=dict)
     best_of: Metric | None = None  # the metric of these
@@ -69,7 +66,8 @@ class StudyFindings:
     @cached_property
     def summary(self) -> str:
         """What all rows show, in one line; empty if nothing was tested."""
-        return findings_line(self.families, self.scoring, self.own_references)
+        families = [family for of_metric in self.families.values() for family in of_metric]
+        return findings_line(families, self.reference)
 
     @cached_property
     def verdicts(self) -> dict[str, "MetricVerdict"]:
@@ -87,16 +85,13 @@ class StudyFindings:
         test = self._test_or_reason(row, metric)
         return None if isinstance(test, str) else test
 
-    def families_of(self, metric: Metric) -> "list[Family]":
-        """Those of trained rows first, then those of rows that only score."""
-        return [*self.trained_families(metric.name), *self.scoring.get(metric.name, ())]
+    def families_of(self, metric: Metric) -> "tuple[Family, ...]":
+        return self.families.get(metric.name, ())
 
     def trained_families(self, metric_name: str) -> "list[Family]":
-        """That of the study's reference first, then those of rows that name another one."""
-        families = [*self.own_references.get(metric_name, ())]
-        if metric_name in self.families:
-            families.insert(0, self.families[metric_name])
-        return families
+        """Without those of rows that only score."""
+        families = self.families.get(metric_name, ())
+        return [family for family in families if not family.shares_weights]
 
     def family_of(self, row: str, metric: Metric) -> "Family | None":
         """The family in which this row is compared."""
@@ -143,22 +138,10 @@ class StudyFindings:
 
     def withheld(self, reason: str) -> "StudyFindings":
         """The same without a test: ``reason`` replaces it. Reasons of rows without a test stay."""
-        return replace(
-            self,
-            families={name: family.withheld(reason) for name, family in self.families.items()},
-            own_references=_all_withheld(self.own_references, reason),
-            scoring=_all_withheld(self.scoring, reason),
-        )
-
-
-def _all_withheld(
-    families: Mapping[str, tuple["Family", ...]], reason: str
-) -> dict[str, tuple["Family", ...]]:
-    """These families by metric without tests."""
-    withheld = {}
-    for name, metric_families in families.items():
-        withheld[name] = tuple(family.withheld(reason) for family in metric_families)
-    return withheld
+        families = dict[str, tuple["Family", ...]]()
+        for name, metric_families in self.families.items():
+            families[name] = tuple(family.withheld(reason) for family in metric_families)
+        return replace(self, families=families)
 
 
 NONE = StudyFindings()
@@ -186,17 +169,16 @@ def over_seeds(study: Study, rows: Sequence[TableRow], reference: str) -> StudyF
     """Only the tests over seeds."""
     trained = [row for row in rows if not row.shares_weights]
     scoring_rows = [row for row in rows if row.shares_weights]
-    families: dict[str, Family] = {}
-    own_references: dict[str, tuple[Family, ...]] = {}
-    scoring: dict[str, tuple[Family, ...]] = {}
+    families: dict[str, tuple[Family, ...]] = {}
     for metric in study.task.tabled:
         of_reference = _families(study, trained, rows, metric, study.paired)
-        family = of_reference.pop(reference, _without_rows(rows, reference, metric))
-        if family is not None:
-            families[metric.name] = family
-        own_references[metric.name] = tuple(of_reference.values())
-        scoring[metric.name] = _scoring_families(study, scoring_rows, rows, metric)
-    return StudyFindings(reference, families, own_references, scoring)
+        own_family = of_reference.pop(reference, _without_rows(rows, reference, metric))
+        families[metric.name] = (
+            *filter(None, [own_family]),
+            *of_reference.values(),
+            *_scoring_families(study, scoring_rows, rows, metric),
+        )
+    return StudyFindings(reference, families)
 
 
 def _without_rows(rows: Sequence[TableRow], reference: str, metric: Metric) -> "Family | None":
@@ -209,14 +191,13 @@ def _without_rows(rows: Sequence[TableRow], reference: str, metric: Metric) -> "
 
 def _scoring_families(
     study: Study, scoring_rows: Sequence[TableRow], rows: Sequence[TableRow], metric: Metric
-) -> tuple["Family", ...]:
+) -> Iterator["Family"]:
     """Of the rows that share weights with their reference, one family per reference. Each is tested
     by itself."""
-    families: list[Family] = []
     for reference in dict.fromkeys(row.reference for row in scoring_rows):
         members = [row for row in scoring_rows if row.reference == reference]
-        families += _families(study, members, rows, metric, paired=True).values()
-    return tuple(families)
+        for family in _families(study, members, rows, metric, paired=True).values():
+            yield replace(family, shares_weights=True)
 
 
 def _families(
@@ -229,7 +210,7 @@ def _families(
     """By reference, the tests over seeds of the rows that are ``compared`` with one of all
     ``rows``. A row whose scores cannot be compared is not tested."""
     # SciPy takes a third of a second to import, and a plan does not need it.
-    from tracking.statistics.family import Family, families_of
+    from tracking.statistics.family import Family, SeedScores, families_of
     from tracking.statistics.paired_family import paired_families
 
     names = {row.row for row in rows}
@@ -239,14 +220,15 @@ def _families(
             references[row.row] = row.reference
     reasons = _reasons_without_test(references, rows, metric)
     test = paired_families if paired else families_of
-    families = test(
+    scores = SeedScores(
         metric,
         {row.row: metric.tested_values(row.seed_values[metric.name]) for row in rows},
-        {row: reference for row, reference in references.items() if row not in reasons},
         {row.row: row.diverged for row in rows},
         {row.row: row.seconds for row in rows},
         study.margins.get(metric.name),
     )
+    tested = {row: reference for row, reference in references.items() if row not in reasons}
+    families = test(scores, tested)
     for row_name, reason in reasons.items():
         reference = references[row_name]
         family = families.get(reference, Family(metric, reference, {}))
@@ -301,35 +283,29 @@ def _best_report(journal: Path, metric: Metric) -> tuple[float, int] | None:
     return next(((value, step) for value, step in values_and_steps if value == best), None)
 
 
-def findings_line(
-    families: Mapping[str, "Family"],
-    scoring: Mapping[str, Sequence["Family"]],
-    own_references: Mapping[str, Sequence["Family"]] | None = None,
-) -> str:
+def findings_line(families: Sequence["Family"], reference: str) -> str:
     """Such as "2 rows better than base, 5 worse, 3 no worse than 0.01, 9 undecided (3 seeds)".
 
     If metrics say different things, each is behind its label. Rows that name their own reference
     follow: "Against wide: 1 row undecided (3 seeds)". Then rows that score the weights of one row:
-    "With base's weights: 1 row worse than base (3 seeds)". All arguments are by metric. Empty
-    without a row to compare.
+    "With base's weights: 1 row worse than base (3 seeds)". The families are those of all metrics.
+    Empty without a row to compare.
     """
-    parts = [_metrics_line([*families.values()])]
-    own_families = _by_reference((own_references or {}).values())
-    for reference, families_of_metrics in own_families.items():
-        parts.append(_metrics_line(families_of_metrics, f"against {reference}"))
-    for host, host_families in _by_reference(scoring.values()).items():
+    trained = [family for family in families if not family.shares_weights]
+    scoring = [family for family in families if family.shares_weights]
+    trained_of: dict[str, list[Family]] = {reference: []} | _by_reference(trained)
+    parts = [_metrics_line(trained_of.pop(reference))]
+    for other_reference, other_families in trained_of.items():
+        parts.append(_metrics_line(other_families, f"against {other_reference}"))
+    for host, host_families in _by_reference(scoring).items():
         changed = [family for family in host_families if not _scores_like_host(family)]
         is_of_some = 0 < len(changed) < len(host_families)
         parts.append(_metrics_line(changed or host_families, f"with {host}'s weights", is_of_some))
     return ". ".join(filter(None, parts))
 
 
-def _by_reference(families_of_metrics: Iterable[Sequence["Family"]]) -> dict[str, list["Family"]]:
-    by_reference: dict[str, list[Family]] = {}
-    for families in families_of_metrics:
-        for family in families:
-            by_reference.setdefault(family.reference, []).append(family)
-    return by_reference
+def _by_reference(families: Iterable["Family"]) -> dict[str, list["Family"]]:
+    return grouped((family.reference, family) for family in families)
 
 
 def _scores_like_host(family: "Family") -> bool:

@@ -25,7 +25,7 @@ from tracking.statistics.scoring_settings import (
     over_rows,
 )
 from tracking.study import Standing, Study
-from tracking.words import known_step, stopped_at, sustained
+from tracking.words import grouped, known_step, stopped_at, sustained
 
 BASE = "base"
 
@@ -100,9 +100,8 @@ def table(study: Study, reference: str = BASE) -> list[TableRow]:
     """Every row of the study in its order, only from `study.json` and the trials' files.
 
     Differences are from the row called ``reference``, or from a row's own reference."""
-    standings_of_row: dict[str, list[Standing]] = {}
-    for standing in study.standings():
-        standings_of_row.setdefault(standing.trial.row, []).append(standing)
+    standings = study.standings()
+    standings_of_row = grouped((standing.trial.row, standing) for standing in standings)
     results = {row: _results(standings) for row, standings in standings_of_row.items()}
     settings = over_rows(study.task, results, reference)
     hosts = hosts_of(study)
@@ -272,9 +271,7 @@ def _divergence_note(step_of_seed: Mapping[int, int], finite_seeds: int) -> str:
 
 def _stops_note(text_of_seed: Mapping[int, str]) -> str:
     """Such as "stopped at 100 of 500 (s1, s3)"."""
-    seeds_of_text: dict[str, list[str]] = {}
-    for seed, text in text_of_seed.items():
-        seeds_of_text.setdefault(text, []).append(f"s{seed}")
+    seeds_of_text = grouped((text, f"s{seed}") for seed, text in text_of_seed.items())
     return "; ".join(f"{text} ({', '.join(seeds)})" for text, seeds in seeds_of_text.items())
 
 
@@ -302,11 +299,17 @@ class _Differences:
         Where rows are paired, these are means over the seeds that both have."""
         other_decode = self._other_decode()
         not_compared = self._not_compared()
-        deltas = self._deltas(other_decode, not_compared)
+        common_deltas = deltas_at_common_seeds(self.card.tabled, self.row, self.base)
+        deltas = dict[str, float | None]()
+        for metric in self.card.tabled:
+            name = metric.name
+            if metric.decided_by(other_decode) or name in not_compared:
+                deltas[name] = None
+            else:
+                deltas[name] = self._delta(name, common_deltas[name])
+            if deltas[name] is None:
+                common_deltas[name] = None
         note = decode_note(self.card, self.settings, other_decode, self.expected)
-        common_deltas = dict[str, float | None]()
-        for name, common_delta in self._common_deltas().items():
-            common_deltas[name] = None if deltas[name] is None else common_delta
         return replace(
             self.row,
             deltas=deltas,
@@ -347,32 +350,11 @@ class _Differences:
                 reasons[metric.name] = reason
         return reasons
 
-    def _deltas(
-        self, other_decode: Mapping[str, Any], not_compared: Mapping[str, str]
-    ) -> dict[str, float | None]:
-        common_deltas = self._common_deltas()
-        deltas = dict[str, float | None]()
-        for metric in self.card.tabled:
-            name = metric.name
-            base_score = self.base.scores[name] if self.base else None
-            delta = minus(self.row.scores[name], base_score)
-            if delta is not None and self.reference.paired:
-                delta = common_deltas[name]
-            if metric.decided_by(other_decode) or name in not_compared:
-                delta = None
-            deltas[name] = delta
-        return deltas
-
-    def _common_deltas(self) -> dict[str, float | None]:
-        """Between means over the seeds that both have; None where they have none."""
-        deltas = dict[str, float | None]()
-        base_seeds = self.base.finished_seeds if self.base else ()
-        seeds = [seed for seed in self.row.finished_seeds if seed in base_seeds]
-        for metric in self.card.tabled:
-            row_mean = _mean_at(metric, self.row, seeds)
-            base_mean = _mean_at(metric, self.base, seeds) if self.base else None
-            deltas[metric.name] = minus(row_mean, base_mean)
-        return deltas
+    def _delta(self, name: str, common_delta: float | None) -> float | None:
+        """Where rows are paired, the one at the seeds that both have."""
+        base_score = self.base.scores[name] if self.base else None
+        delta = minus(self.row.scores[name], base_score)
+        return common_delta if delta is not None and self.reference.paired else delta
 
     def _published_deltas(self, not_compared: Mapping[str, str]) -> dict[str, float | None]:
         deltas = dict[str, float | None]()
@@ -381,6 +363,20 @@ class _Differences:
             delta = published_minus(self.row.published[name], base_published)
             deltas[name] = None if name in not_compared else delta
         return deltas
+
+
+def deltas_at_common_seeds(
+    metrics: Iterable[Metric], row: TableRow, base: TableRow | None
+) -> dict[str, float | None]:
+    """Between means over the seeds that both rows have; None where they have none."""
+    base_seeds = base.finished_seeds if base else ()
+    seeds = [seed for seed in row.finished_seeds if seed in base_seeds]
+    deltas = dict[str, float | None]()
+    for metric in metrics:
+        row_mean = _mean_at(metric, row, seeds)
+        base_mean = _mean_at(metric, base, seeds) if base else None
+        deltas[metric.name] = minus(row_mean, base_mean)
+    return deltas
 
 
 def _mean_at(metric: Metric, row: TableRow, seeds: Iterable[int]) -> float | None:

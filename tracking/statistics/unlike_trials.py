@@ -16,7 +16,7 @@ from tracking.code import SameCode, changed_files, read_code
 from tracking.files import unless_damaged
 from tracking.provenance import DISTRIBUTION, scored_by, trained_by
 from tracking.study import Study, StudyTrial, trial_folder
-from tracking.words import plural
+from tracking.words import grouped, seeds_listed
 
 WORKERS = " × "  # how a device names the number of its workers
 SHOWN_DIGITS = 12  # of a commit or a hash
@@ -45,14 +45,17 @@ class Unlike:
     all_seeds: bool  # whether these are all finished seeds of the row
 
     @property
+    def without_seeds(self) -> str:
+        """Such as "torch 2.13.0, then 2.12.0, not 2.13.0"."""
+        return f"{self.aspect} {self.value}, not {self.expected}"
+
+    @property
     def text(self) -> str:
-        """Such as "torch 2.12.0, not 2.13.0 (seed 2)", or "torch 2.13.0, then 2.12.0, not
-        2.13.0"."""
-        text = f"{self.aspect} {self.value}, not {self.expected}"
+        """Such as "torch 2.12.0, not 2.13.0 (seed 2)"."""
+        text = self.without_seeds
         if self.all_seeds:
             return text
-        seeds = ", ".join(map(str, self.seeds))
-        return f"{text} ({plural('seed', len(self.seeds))} {seeds})"
+        return f"{text} ({seeds_listed(self.seeds)})"
 
 
 def unlike(study: Study) -> dict[str, list[Unlike]]:
@@ -75,11 +78,11 @@ def unlike(study: Study) -> dict[str, list[Unlike]]:
 def summary(unlike_rows: Mapping[str, Sequence[Unlike]]) -> list[str]:
     """Lines for below the table: each difference once, with its rows; the most frequent difference
     first."""
-    rows_of_text: dict[str, list[str]] = {}
-    for row, differences in unlike_rows.items():
-        for difference in differences:
-            text = f"{difference.aspect} {difference.value}, not {difference.expected}"
-            rows_of_text.setdefault(text, []).append(row)
+    rows_of_text = grouped(
+        (difference.without_seeds, row)
+        for row, differences in unlike_rows.items()
+        for difference in differences
+    )
     by_frequency = sorted(rows_of_text.items(), key=lambda item: -len(item[1]))
     return [f"{text}: {', '.join(dict.fromkeys(rows))}" for text, rows in by_frequency]
 
@@ -93,11 +96,11 @@ def aspects(study: Study, trial: StudyTrial) -> dict[str, tuple[str, ...]] | Non
     provenance = _provenance(study, trial.name)
     training = _provenance(study, trial.weights) if trial.weights else provenance
     same_code = SameCode(study.vouched)
-    values_of_aspect: dict[str, list[str]] = {}
+    pairs = list[tuple[str, str]]()
     for record in trained_by(training, result["step"]):
         attempt = _machine(record) | _code(study, record, same_code) | _environment(record)
-        for aspect, value in attempt.items():
-            values_of_aspect.setdefault(aspect, []).append(value)
+        pairs += attempt.items()
+    values_of_aspect = grouped(pairs)
     scoring = _scoring_code(study, provenance) | _scoring_settings(study, trial, result)
     for aspect, value in scoring.items():
         values_of_aspect[aspect] = [value]
@@ -167,12 +170,14 @@ def _code_name(study: Study, digest: str) -> str:
 def _scoring_code(study: Study, provenance: Mapping[str, Any]) -> dict[str, str]:
     """The code that last scored each of the table's sets."""
     same_code = SameCode(study.vouched, scoring=True)
-    values_of_aspect: dict[str, list[str]] = {}
+    pairs = list[tuple[str, str]]()
     for set_name in study.task.scored_sets:
-        code = _code(study, scored_by(provenance, set_name), same_code)
-        for name, version in code.items():
-            values_of_aspect.setdefault(name + OF_SCORING, []).append(version)
-    return {aspect: AND.join(dict.fromkeys(values)) for aspect, values in values_of_aspect.items()}
+        pairs += _code(study, scored_by(provenance, set_name), same_code).items()
+    versions_of_name = grouped(pairs).items()
+    return {
+        f"{name}{OF_SCORING}": AND.join(dict.fromkeys(versions))
+        for name, versions in versions_of_name
+    }
 
 
 def _scoring_settings(study: Study, trial: StudyTrial, result: Mapping[str, Any]) -> dict[str, str]:
@@ -189,11 +194,9 @@ def _scoring_settings(study: Study, trial: StudyTrial, result: Mapping[str, Any]
 
 def _most_frequent(trials: Iterable[Aspects]) -> dict[str, str]:
     """The most frequent value of each aspect; of equally frequent ones, the first."""
-    counters: dict[str, Counter[str]] = {}
-    for trial in trials:
-        for aspect, values in trial.items():
-            counters.setdefault(aspect, Counter()).update(values)
-    return {aspect: counter.most_common(1)[0][0] for aspect, counter in counters.items()}
+    pairs = [(aspect, value) for trial in trials for aspect in trial for value in trial[aspect]]
+    values_of_aspect = grouped(pairs).items()
+    return {aspect: Counter(values).most_common(1)[0][0] for aspect, values in values_of_aspect}
 
 
 def _row_differences(

@@ -143,8 +143,9 @@ def _rank_coefficients(values: Any, published: Any) -> Any:
     """Spearman's ρ and Kendall's τ-b of each line of ``values`` (draws × rows), as 2 × draws."""
     order = np.sign(values[:, :, None] - values[:, None, :])  # draws × rows × rows
     published_order = np.sign(published[:, None] - published[None, :])
+    agreement = (order * published_order).sum((1, 2))
     untied_pairs = (order**2).sum((1, 2)) * (published_order**2).sum()
-    kendall = (order * published_order).sum((1, 2)) / np.sqrt(untied_pairs)
+    kendall = agreement / np.sqrt(untied_pairs)
     ranks = order.sum(2)  # how many are lower, less how many are higher
     published_ranks = published_order.sum(1)
     squares = (ranks**2).sum(1) * (published_ranks**2).sum()

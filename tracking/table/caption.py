@@ -18,7 +18,7 @@ from tracking.table.resumptions import resumed_lines
 from tracking.table.row_captions import error_lines, not_compared_lines, seed_lines
 from tracking.table.source_captions import lock_lines, source_lines, voucher_lines
 from tracking.table.tested_captions import delta_notes, tested_lines, tested_sentences
-from tracking.words import listed, millions, parameters, plural, spanned
+from tracking.words import grouped, listed, millions, parameters, plural, seeds_listed, spanned
 
 NUMBER_WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 TEST_PREFIXES = [f"{number}_" for number in TESTED]
@@ -151,8 +151,7 @@ def _measured(card: Card, rows: Sequence[TableRow], metrics: Sequence[Metric]) -
     words = setting_words(card, decode_of(rows))
     if not words and any(row.mixed_decode for row in rows):
         words = [MIXED_SETTINGS]
-    for set_name in dict.fromkeys(metric.set for metric in metrics):
-        labels = [metric.label for metric in metrics if metric.set == set_name]
+    for set_name, labels in grouped((metric.set, metric.label) for metric in metrics).items():
         yield f"{listed(labels)}: measured on {', '.join([set_name, *words])}"
 
 
@@ -172,7 +171,7 @@ def cost_note(table: StudyTable, name: str) -> str:
 def _chance_notes(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]:
     """What was tested over seeds; then the rows that are not alike, and those cut short."""
     if table.view.seeds:
-        seeds = _numbers(table.view.seeds)
+        seeds = ", ".join(map(str, table.view.seeds))
         yield f"Only seeds {seeds} are included; p values do not account for that choice."
     yield from seed_lines(table.rows, compared)
     yield from not_compared_lines(table.rows, compared)
@@ -202,15 +201,10 @@ def _stopped(rows: Sequence[TableRow]) -> Iterator[str]:
     parts = []
     for row in rows:
         if row.stopped:
-            seeds = f"{plural('seed', len(row.stopped))} {_numbers(row.stopped)}"
-            parts.append(f"{row.row} ({seeds})")
+            parts.append(f"{row.row} ({seeds_listed(row.stopped)})")
     if parts:
         meaning = "training ended before its planned steps; means include these seeds"
         yield f"{STOPPED}: {meaning}: {', '.join(parts)}."
-
-
-def _numbers(seeds: Sequence[int]) -> str:
-    return ", ".join(map(str, seeds))
 
 
 def _verdicts(card: Card, findings: StudyFindings) -> Iterator[str]:
@@ -323,7 +317,7 @@ def _metrics_sentence(study: Study, finished: Sequence[Standing]) -> str:
 
 
 def _set_words(card: Card, set_name: str, results: Sequence[Mapping[str, Any]]) -> str:
-    """Such as "BLEU and PPL on the dev set (beam 4)"."""
+    """Such as "accuracy and loss on the dev set (threshold 0.5)"."""
     all_scores = [result["scores"].get(set_name) for result in results]
     decodes = [scores.get("decode", {}) for scores in all_scores if scores]
     settings = setting_words(card, agreed(over_seeds(decodes)))

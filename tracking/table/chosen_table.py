@@ -4,9 +4,10 @@ set, shown with its scores on the other sets.
 A score that was chosen is the best of several, so it is marked everywhere.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import methodcaller
 
 from rich.table import Table
 
@@ -20,16 +21,17 @@ from tracking.table.latex import latex
 from tracking.table.row_captions import seed_words
 from tracking.table.source_captions import lock_lines
 from tracking.table.text import (
+    FOR_PROGRAMS,
     Column,
     TextTable,
-    csv_text,
+    for_programs,
     html,
-    json_text,
     lines_of,
     markdown,
+    plain,
     terminal,
 )
-from tracking.words import listed, number, plural
+from tracking.words import grouped, listed, number, plural
 
 CHOSEN = "†"
 """The mark of a score that was chosen among several."""
@@ -79,14 +81,16 @@ class ChosenTable:
 
 def chosen_table(study: Study, metric: Metric) -> ChosenTable:
     """For every trained row, with those that score its weights."""
-    measured = [name for name, metrics in study.measured_sets().items() if metric.name in metrics]
-    sets = tuple(dict.fromkeys([metric.set, *measured]))
-    rows_of_set = {name: table_of(study_of_metrics(study, [metric.name], name)) for name in sets}
-    groups: dict[str, list[TableRow]] = {}
-    for row in rows_of_set[metric.set]:
-        groups.setdefault(row.weights or row.row, []).append(row)
+    sets = [metric.set]
+    for set_name, metrics in study.measured_sets().items():
+        if metric.name in metrics and set_name != metric.set:
+            sets.append(set_name)
+    rows_of_set = {}
+    for set_name in sets:
+        rows_of_set[set_name] = table_of(study_of_metrics(study, [metric.name], set_name))
+    groups = grouped((row.weights or row.row, row) for row in rows_of_set[metric.set])
     rows = [_best(metric, weights, rivals, rows_of_set) for weights, rivals in groups.items()]
-    return ChosenTable(study, metric, sets, tuple(rows))
+    return ChosenTable(study, metric, tuple(sets), tuple(rows))
 
 
 def _best(
@@ -144,10 +148,8 @@ def shown(table: ChosenTable, width: int, caption: str | None = None) -> Table:
 
 def written(kind: str, table: ChosenTable, caption: str | None = None, label: str = "") -> str:
     """The table as md, csv, json, tex or html. CSV and JSON hold unrounded numbers."""
-    if kind == "csv":
-        return csv_text(_program_columns(table), table.rows)
-    if kind == "json":
-        return json_text(_program_columns(table), table.rows)
+    if kind in FOR_PROGRAMS:
+        return for_programs(kind, _program_columns(table), table.rows)
     text_table = _for_people(table, caption)
     if kind == "tex":
         return latex(text_table, [], label)
@@ -159,10 +161,10 @@ def _for_people(table: ChosenTable, caption: str | None) -> TextTable:
     columns: list[Column[ChosenRow]] = [Column("change", "change", _change, _change, "text")]
     for set_name in table.sets:
         text = partial(_score, metric, set_name)
-        value = partial(_mean, metric, set_name)
+        value = methodcaller("mean", metric, set_name)
         head = f"{metric.label} on {set_name}"
         columns.append(Column(f"{metric.name}_{set_name}", head, text, value))
-    columns.append(Column("chosen_among", "chosen among", _among_words, _among))
+    columns.append(plain("chosen_among", _among))
     return TextTable(
         table.study.name,
         tuple(columns),
@@ -190,52 +192,34 @@ def _score(metric: Metric, set_name: str, chosen: ChosenRow) -> str:
     return f"{text}{CHOSEN}" if chosen.is_chosen else text
 
 
-def _mean(metric: Metric, set_name: str, chosen: ChosenRow) -> float | None:
-    return chosen.mean(metric, set_name)
-
-
 def _among(chosen: ChosenRow) -> int | None:
     """None where there was nothing to choose."""
     return chosen.among if chosen.is_chosen else None
-
-
-def _among_words(chosen: ChosenRow) -> str:
-    return f"{chosen.among}" if chosen.is_chosen else ""
 
 
 def _program_columns(table: ChosenTable) -> list[Column[ChosenRow]]:
     """``chosen_among`` is empty, or null, where nothing was chosen."""
     metric = table.metric
     columns = [
-        _plain("row", lambda chosen: chosen.row.row),
-        _plain("weights", lambda chosen: chosen.weights),
-        _plain("group", lambda chosen: chosen.group),
-        _plain("change", lambda chosen: change_of(chosen.row)),
-        _plain("chosen_among", _among),
-        _plain("chosen_on", lambda chosen: metric.set if chosen.is_chosen else None),
-        _plain("seeds", lambda chosen: len(chosen.values.get(metric.set, {}))),
+        plain("row", lambda chosen: chosen.row.row),
+        plain("weights", lambda chosen: chosen.weights),
+        plain("group", lambda chosen: chosen.group),
+        plain("change", lambda chosen: change_of(chosen.row)),
+        plain("chosen_among", _among),
+        plain("chosen_on", lambda chosen: metric.set if chosen.is_chosen else None),
+        plain("seeds", lambda chosen: len(chosen.values.get(metric.set, {}))),
     ]
     for name in table.sets:
-        columns.append(_plain(f"{metric.name}_{name}", partial(_mean, metric, name)))
-        columns.append(_plain(f"sd_{metric.name}_{name}", partial(_sd, name)))
-    return [*columns, _plain("note", lambda chosen: chosen.note)]
-
-
-def _sd(set_name: str, chosen: ChosenRow) -> float | None:
-    return chosen.sd(set_name)
-
-
-def _plain(name: str, value: Callable[[ChosenRow], object]) -> Column[ChosenRow]:
-    return Column(name, name, lambda chosen: str(value(chosen)), value)
+        columns.append(plain(f"{metric.name}_{name}", methodcaller("mean", metric, name)))
+        columns.append(plain(f"sd_{metric.name}_{name}", methodcaller("sd", name)))
+    return [*columns, plain("note", lambda chosen: chosen.note)]
 
 
 def _caption(table: ChosenTable) -> str:
     """What was chosen, among how many, and what that does to the score."""
     metric = table.metric
     chosen_rows = [chosen for chosen in table.rows if chosen.is_chosen]
-    rows_of_number = dict[int, list[str]]()
-    for chosen in chosen_rows:
-        rows_of_number.setdefault(chosen.among, []).append(chosen.row.row)
+    rows_of_number = grouped((chosen.among, chosen.row.row) for chosen in chosen_rows)
     parts = [
         f"{listed(rows)} chosen among {rivals} on {metric.set}"
         for rivals, rows in rows_of_number.items()

@@ -21,7 +21,7 @@ from tracking.statistics.table_rows import BASE, TableRow
 from tracking.statistics.table_rows import table as table_of
 from tracking.study import Study
 from tracking.table.device_hours import device_hours
-from tracking.table.text import Column, plain_text, said
+from tracking.table.text import Column, plain, said, written
 from tracking.words import (
     cell_text,
     flops,
@@ -161,26 +161,34 @@ class _MetricColumns:
                 return False
             return number(row.scores[name], metric.places) == best
 
+        def seed_column(seed: int) -> StudyColumn:
+            def value(row: TableRow) -> float | None:
+                return row.seed_values[name].get(seed)
+
+            def missing(row: TableRow) -> str:
+                """Empty without a finished trial."""
+                return "not finite" if seed in row.seed_values[name] else ""
+
+            return plain(f"{name}_s{seed}", value, missing)
+
         score = _field("scores", name)
         yield Column(name, label, self._score, score, missing=self._missing, best=is_best)
         delta = _field("deltas", name)
         yield Column(f"delta_{name}", f"Δ{label}", self._delta, delta, missing=self._missing_delta)
-        common_name = f"delta_common_seeds_{name}"
         common_head = f"Δ{label} at common seeds"
         common_delta = _field("common_deltas", name)
         write = partial(signed, places=metric.places)
-        yield _written(common_name, common_head, common_delta, write, self._missing_delta)
+        common_name = f"delta_common_seeds_{name}"
+        yield written(common_name, common_head, common_delta, write, self._missing_delta)
         verdict = partial(self.findings.verdict, metric=name)
         yield said(f"verdict_{name}", verdict, head=f"{label}: verdict")
         finding = partial(self.findings.words, metric=metric)
         yield said(f"finding_{name}", finding, head=f"{label}: finding")
         write_sd = partial(number, places=metric.decimals)
-        yield _written(f"sd_{name}", f"sd {label}", _field("sd", name), write_sd)
+        yield written(f"sd_{name}", f"sd {label}", _field("sd", name), write_sd)
         for kind in TESTED:
-            yield _plain(f"{kind}_{name}", partial(self._tested, kind))
-        for seed in seeds_of(rows):
-            value = partial(self._seed_value, seed)
-            yield _plain(f"{name}_s{seed}", value, partial(self._missing_seed, seed))
+            yield plain(f"{kind}_{name}", partial(self._tested, kind))
+        yield from map(seed_column, seeds_of(rows))
 
     def _score(self, row: TableRow) -> str:
         """The mean, with the standard deviation over two seeds or more: 91.7 ± 0.4."""
@@ -224,13 +232,6 @@ class _MetricColumns:
     def _tested(self, kind: str, row: TableRow) -> float | None:
         return getattr(self.findings.test(row, self.metric), kind, None)
 
-    def _seed_value(self, seed: int, row: TableRow) -> float | None:
-        return row.seed_values[self.metric.name].get(seed)
-
-    def _missing_seed(self, seed: int, row: TableRow) -> str:
-        """Empty without a finished trial."""
-        return "not finite" if seed in row.seed_values[self.metric.name] else ""
-
 
 def interval_of(row: TableRow, metric: Metric, findings: StudyFindings) -> str:
     """Such as [−1.2, −0.3]; empty without a test."""
@@ -243,28 +244,27 @@ def interval_of(row: TableRow, metric: Metric, findings: StudyFindings) -> str:
 
 def _row_columns(card: Card, findings: StudyFindings) -> Iterator[StudyColumn]:
     """What the row is, and how much of it is finished."""
-    yield Column("row", "row", partial(_marked_name, findings), attrgetter("row"), "text")
+
+    def marked_name(row: TableRow) -> str:
+        return row.row + findings.row_mark(row)
+
+    def diverged(row: TableRow) -> str:
+        return " ".join(map(str, row.diverged))
+
+    yield Column("row", "row", marked_name, attrgetter("row"), "text")
     yield said("group", attrgetter("group"))
     yield Column("change", "change", change_of, attrgetter("change"), "text")
     for name, symbol in card.symbols.items():
         value = _field("cells", name)
         yield Column(CHANGED + name, symbol, partial(_cell, name), value, "setting")
     yield said("other", partial(other_changes, card))
-    yield _plain("seeds", attrgetter("seeds"))
-    yield _plain("asked", attrgetter("asked"))
-    yield _written("steps", "steps", attrgetter("steps"), "{:.10g}".format, _missing_step)
+    yield plain("seeds", attrgetter("seeds"))
+    yield plain("asked", attrgetter("asked"))
+    yield written("steps", "steps", attrgetter("steps"), "{:.10g}".format, _missing_step)
     yield Column("note", "note", attrgetter("brief"), attrgetter("note"), "note")
-    yield Column("diverged", "diverged", _diverged, attrgetter("diverged"), "text")
+    yield Column("diverged", "diverged", diverged, attrgetter("diverged"), "text")
     for name in (*OBJECTS, *REFERRING):
-        yield _plain(name, attrgetter(name))
-
-
-def _marked_name(findings: StudyFindings, row: TableRow) -> str:
-    return row.row + findings.row_mark(row)
-
-
-def _diverged(row: TableRow) -> str:
-    return " ".join(map(str, row.diverged))
+        yield plain(name, attrgetter(name))
 
 
 def change_of(row: TableRow) -> str:
@@ -296,10 +296,10 @@ def cost_words(card: Card) -> dict[str, Callable[[float | None], str]]:
 
 def _cost_columns(table: StudyTable) -> Iterator[StudyColumn]:
     for name, write in cost_words(table.card).items():
-        yield _written(name, ALL_COST_LABELS[name], attrgetter(name), write, _missing_cost)
+        yield written(name, ALL_COST_LABELS[name], attrgetter(name), write, _missing_cost)
     name = "device_hours"
     hours = partial(device_hours, table.study)
-    yield _written(name, ALL_COST_LABELS[name], hours, "{:.3g}".format, _missing_cost)
+    yield written(name, ALL_COST_LABELS[name], hours, "{:.3g}".format, _missing_cost)
 
 
 def _missing_cost(row: TableRow) -> str:
@@ -318,12 +318,12 @@ def _published_columns(card: Card) -> Iterator[StudyColumn]:
         label = metric.label
         value = _field("published", name)
         write = partial(number, places=metric.places)
-        yield _written(f"paper_{name}", f"paper {label}", value, write, faint=True)
+        yield written(f"paper_{name}", f"paper {label}", value, write, faint=True)
         delta = _field("published_deltas", name)
         write_delta = partial(signed, places=metric.places)
-        yield _written(f"paper_delta_{name}", f"paper Δ{label}", delta, write_delta, faint=True)
+        yield written(f"paper_delta_{name}", f"paper Δ{label}", delta, write_delta, faint=True)
     params = _field("published", PARAMS)
-    yield _written(f"paper_{PARAMS}", "paper params ×10⁶", params, partial(number, places=0))
+    yield written(f"paper_{PARAMS}", "paper params ×10⁶", params, partial(number, places=0))
 
 
 def _finding_columns(findings: StudyFindings) -> Iterator[StudyColumn]:
@@ -332,8 +332,8 @@ def _finding_columns(findings: StudyFindings) -> Iterator[StudyColumn]:
     def unlike_texts(row: TableRow) -> list[str]:
         return [difference.text for difference in findings.unlike.get(row.row, [])]
 
-    yield _plain("summary", lambda _: findings.summary)
-    yield _plain("unlike", unlike_texts)
+    yield plain("summary", lambda _: findings.summary)
+    yield plain("unlike", unlike_texts)
 
 
 def _best_columns(findings: StudyFindings) -> Iterator[StudyColumn]:
@@ -362,7 +362,7 @@ def _best_columns(findings: StudyFindings) -> Iterator[StudyColumn]:
 
     yield Column(f"best_{metric.name}", f"best {metric.label}", text, value)
     yield Column("best_step", "at step", step_text, mean_step)
-    yield _plain("best_by_seed", lambda row: findings.best.get(row.row, {}))
+    yield plain("best_by_seed", lambda row: findings.best.get(row.row, {}))
 
 
 def _unreported(row: TableRow) -> str:
@@ -372,27 +372,3 @@ def _unreported(row: TableRow) -> str:
 def _field(field: str, name: str) -> Value:
     """The value of this name in a field of the row."""
     return lambda row: getattr(row, field).get(name)
-
-
-def _written(
-    name: str,
-    head: str,
-    value: Value,
-    write: Callable[[Any], str],
-    missing: Callable[[TableRow], str] = lambda _: "",
-    faint: bool = False,
-) -> StudyColumn:
-    """A column of numbers, which shows why one is missing."""
-
-    def text(row: TableRow) -> str:
-        cell_value = value(row)
-        return missing(row) if cell_value is None else write(cell_value)
-
-    return Column(name, head, text, value, missing=missing, faint=faint)
-
-
-def _plain(
-    name: str, value: Value, missing: Callable[[TableRow], str] = lambda _: ""
-) -> StudyColumn:
-    """A column that only programs have by default."""
-    return _written(name, name.replace("_", " "), value, plain_text, missing)

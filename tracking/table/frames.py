@@ -119,10 +119,12 @@ def _scores(study: Study, standing: Standing) -> Iterator[dict[str, Any]]:
 
 
 def _curves(study: Study, trial: StudyTrial) -> Iterator[dict[str, Any]]:
-    for report in unless_damaged(study.trial_folder(trial).journal, []):
+    journal = study.trial_folder(trial).journal
+    for report in unless_damaged(journal, []):
         point = {"attempt": report.attempt, "step": report.step, "time": report.ts}
         for metric, value in report.metrics.items():
-            yield {**_names(trial), **point, "metric": metric, "value": value}
+            curve_point = {"metric": metric, "value": value}
+            yield _names(trial) | point | curve_point
 
 
 def _names(trial: StudyTrial) -> dict[str, Any]:

@@ -32,13 +32,13 @@ from tracking.table.columns import (
 from tracking.table.latex import latex
 from tracking.table.short_caption import short_caption
 from tracking.table.text import (
+    FOR_PROGRAMS,
     LEAST,
     Cell,
     TextTable,
-    csv_text,
     fitting,
+    for_programs,
     html,
-    json_text,
     lines_of,
     markdown,
     terminal,
@@ -53,10 +53,9 @@ def written(kind: str, table: StudyTable) -> str:
     """The table as md, csv, json, tex or html. CSV and JSON hold unrounded numbers; a missing one
     of ours reads FAILED, missing, … in CSV, and null in JSON."""
     view = table.view
-    if kind == "csv":
-        return csv_text(_columns(table, view.named or csv_names(table)), table.rows)
-    if kind == "json":
-        return json_text(_columns(table, view.named or json_names(table)), table.rows)
+    if kind in FOR_PROGRAMS:
+        names = view.named or (csv_names(table) if kind == "csv" else json_names(table))
+        return for_programs(kind, _columns(table, names), table.rows)
     if kind == "md":
         text_table = _for_people(table, " ± ", short=bool(view.short))
         return markdown(_with_summary(text_table, view, "\n"))
@@ -238,7 +237,11 @@ def csv_names(table: StudyTable) -> list[str]:
     names += [f"paper_delta_{name}" for name in published if name != PARAMS]
     names += ["asked", "note", "diverged"]
     names += [f"sd_{name}" for name in metrics]
-    names += [*_test_names(table), "unlike", *_best_names(table), *_seed_names(table)]
+    names += [*_test_names(table), "unlike"]
+    best_of = table.findings.best_of
+    if best_of:
+        names += [f"best_{best_of.name}", "best_step"]
+    names += _seed_names(table)
     names += [f"delta_common_seeds_{name}" for name in metrics]
     names += ["cpu_seconds", *DEVICE_COST_LABELS, "device_hours", *REFERRING]
     return names
@@ -251,11 +254,6 @@ def _test_names(table: StudyTable) -> list[str]:
         if findings.families_of(metric):
             names += [f"{prefix}_{metric.name}" for prefix in (*TESTED, "finding")]
     return [*names, *(f"verdict_{name}" for name in findings.verdicts)]
-
-
-def _best_names(table: StudyTable) -> list[str]:
-    best_of = table.findings.best_of
-    return [f"best_{best_of.name}", "best_step"] if best_of else []
 
 
 def _seed_names(table: StudyTable) -> list[str]:

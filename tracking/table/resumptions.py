@@ -11,7 +11,7 @@ from tracking.code import CODE_FOLDER, code_folders
 from tracking.files import DamagedFileError, read_object, to_json, unless_damaged, write_atomic
 from tracking.provenance import RESUMED_FROM
 from tracking.study import Study, StudyTrial
-from tracking.words import listed, plural
+from tracking.words import grouped, listed, seeds_listed
 
 CHECKS = ".resumes"
 """Beside the studies: a file for each command that was checked."""
@@ -42,14 +42,10 @@ def resumed_lines(study: Study, rows: Iterable[str]) -> Iterator[str]:
     """At most one line, about trials of these rows that were resumed, unless their command is known
     to resume equally."""
     shown_rows = set(rows)
-    seeds_of_row: dict[str, list[int]] = {}
-    for trial in study.trials:
-        if trial.row in shown_rows and _was_resumed(study, trial):
-            seeds_of_row.setdefault(trial.row, []).append(trial.seed)
-    parts = []
-    for row, seeds in seeds_of_row.items():
-        numbers = ", ".join(map(str, seeds))
-        parts.append(f"{row} ({plural('seed', len(seeds))} {numbers})")
+    trials = [trial for trial in study.trials if trial.row in shown_rows]
+    resumed = [trial for trial in trials if _was_resumed(study, trial)]
+    seeds_of_row = grouped((trial.row, trial.seed) for trial in resumed)
+    parts = [f"{row} ({seeds_listed(seeds)})" for row, seeds in seeds_of_row.items()]
     check = _check_of(study) if parts else None
     if parts and check is None:
         advice = f"`allelse probe --resume {study.task.name}` checks whether it trains equally"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tracking.card import Metric
 from tracking.statistics.table_rows import TableRow
-from tracking.words import listed, plural, signed
+from tracking.words import grouped, listed, plural, signed
 
 MOST_VALUES = 4
 """Rows whose differences at common seeds are written out; for more rows, only the change is."""
@@ -14,11 +14,10 @@ MOST_VALUES = 4
 
 def error_lines(rows: Sequence[TableRow]) -> Iterator[str]:
     """Each error once, with its rows: "FAILED: ValueError: no (a, b, seed 2 of c)"."""
-    rows_of_error: dict[str, list[str]] = {}
-    for row in rows:
-        for error, seeds in row.errors.items():
-            rows_of_error.setdefault(error, []).append(_failed_part(row, seeds))
-    for error, names in rows_of_error.items():
+    pairs = [
+        (error, _failed_part(row, seeds)) for row in rows for error, seeds in row.errors.items()
+    ]
+    for error, names in grouped(pairs).items():
         yield f"{error} ({', '.join(names)})"
 
 
@@ -33,10 +32,8 @@ def not_compared_lines(rows: Sequence[TableRow], metrics: Sequence[Metric]) -> I
     """Such as "PPL has no Δ where scores can't be compared: vocab_size_500 (different pieces from
     base)."."""
     for metric in metrics:
-        rows_of_reason: dict[str, list[str]] = {}
-        for row in rows:
-            if reason := row.not_compared.get(metric.name):
-                rows_of_reason.setdefault(reason, []).append(row.row)
+        left_out = [row for row in rows if metric.name in row.not_compared]
+        rows_of_reason = grouped((row.not_compared[metric.name], row.row) for row in left_out)
         parts = [f"{', '.join(names)} ({reason})" for reason, names in rows_of_reason.items()]
         if parts:
             yield f"{metric.label} has no Δ where scores can't be compared: {'; '.join(parts)}."
@@ -56,10 +53,9 @@ def seed_lines(rows: Sequence[TableRow], metrics: Sequence[Metric]) -> Iterator[
 
 def _paired_seed_lines(rows: Sequence[TableRow]) -> Iterator[str]:
     """Such as "Δ uses the seeds in common with base, 1 to 3: beam_1 and beam_8."."""
-    rows_of_seeds = dict[tuple[str, str], list[str]]()
-    for row in rows:
-        reference_and_seeds = (row.reference, seed_words(row.common_seeds))
-        rows_of_seeds.setdefault(reference_and_seeds, []).append(row.row)
+    rows_of_seeds = grouped(
+        ((row.reference, seed_words(row.common_seeds)), row.row) for row in rows
+    )
     for (reference, seeds), names in rows_of_seeds.items():
         if seeds:
             yield f"Δ uses the seeds in common with {reference}, {seeds}: {_row_words(names)}."
@@ -83,9 +79,7 @@ def _unpaired_seed_lines(unlike: Sequence[TableRow], metrics: Sequence[Metric]) 
 
 def _unlike_seeds(rows: Sequence[TableRow], reference: str) -> str:
     """Such as "Seeds differ: base has 1 to 9; 19 rows have 1 to 3."."""
-    rows_of_seeds: dict[str, list[str]] = {}
-    for row in rows:
-        rows_of_seeds.setdefault(seed_words(row.finished_seeds), []).append(row.row)
+    rows_of_seeds = grouped((seed_words(row.finished_seeds), row.row) for row in rows)
     parts = [f"{reference} has {seed_words(rows[0].reference_seeds)}"]
     for seeds, names in rows_of_seeds.items():
         verb = "has" if len(names) == 1 else "have"

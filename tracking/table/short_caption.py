@@ -17,7 +17,7 @@ from tracking.table.tested_captions import (
     reference_words,
     short_delta_notes,
 )
-from tracking.words import listed, spanned
+from tracking.words import grouped, listed, spanned
 
 
 def short_caption(table: StudyTable, names: Sequence[str]) -> str:
@@ -55,8 +55,7 @@ def _measured(table: StudyTable, metrics: Sequence[Metric]) -> Iterator[str]:
     0.5)"."""
     settings = setting_words(table.card, decode_of(table.rows))
     suffix = f" ({', '.join(settings)})" if settings else ""
-    for set_name in dict.fromkeys(metric.set for metric in metrics):
-        labels = [metric.label for metric in metrics if metric.set == set_name]
+    for set_name, labels in grouped((metric.set, metric.label) for metric in metrics).items():
         yield f"{listed(labels)} on {set_name}{suffix}"
 
 

@@ -7,22 +7,21 @@ from tracking.card import Metric
 from tracking.observed.record import is_observed, observed_line
 from tracking.study import Study, read_study
 from tracking.study_lock import LOCK_FILE, Output, lock_line
-from tracking.words import listed, plural
+from tracking.words import grouped, listed, seeds_listed
 
 
 def source_lines(study: Study, rows: Iterable[str]) -> Iterator[str]:
     """At most one line, about these rows, such as "Trained in another study, with the costs shown:
     base (seeds 1, 2 of multi30k-half)."."""
-    seeds_of_source: dict[tuple[str, str], list[int]] = {}
     shown_rows = set(rows)
+    pairs = list[tuple[tuple[str, str], int]]()
     for trial in study.trials:
         source = study.trial_folder(trial).source() if trial.row in shown_rows else None
         if source is not None:
-            seeds_of_source.setdefault((trial.row, source.study), []).append(trial.seed)
+            pairs.append(((trial.row, source.study), trial.seed))
     parts = []
-    for (row, source_study), seeds in seeds_of_source.items():
-        numbers = ", ".join(map(str, seeds))
-        parts.append(f"{row} ({plural('seed', len(seeds))} {numbers} of {source_study})")
+    for (row, source_study), seeds in grouped(pairs).items():
+        parts.append(f"{row} ({seeds_listed(seeds)} of {source_study})")
     if parts:
         yield f"Trained in another study, with the costs shown: {listed(parts)}."
 

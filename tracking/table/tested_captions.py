@@ -13,7 +13,7 @@ from tracking.statistics.study_findings import StudyFindings
 from tracking.statistics.table_rows import TableRow
 from tracking.study import Study
 from tracking.table.columns import StudyTable
-from tracking.words import listed, number, plural, spanned
+from tracking.words import grouped, listed, number, plural, spanned
 
 if TYPE_CHECKING:
     from tracking.statistics.family import Family, RowTest
@@ -62,10 +62,8 @@ def _trained_delta(table: StudyTable, trained: Sequence[TableRow]) -> str:
     parts = list[str]()
     if any(row.reference == table.findings.reference for row in trained):
         parts.append(f"from {table.findings.reference}")
-    rows_of_reference: dict[str, list[str]] = {}
-    for row in trained:
-        if row.reference != table.findings.reference:
-            rows_of_reference.setdefault(row.reference, []).append(row.row)
+    others = [row for row in trained if row.reference != table.findings.reference]
+    rows_of_reference = grouped((row.reference, row.row) for row in others)
     parts += [f"for {listed(rows)} from {name}" for name, rows in rows_of_reference.items()]
     return f"Δ: difference {', '.join(parts)}"
 
@@ -130,15 +128,12 @@ def _families_of_host(
     findings: StudyFindings, metrics: Sequence[Metric]
 ) -> "dict[str, list[Family]]":
     """Those of rows that only score with a test, by the row whose weights they score."""
-    scoring = [family for metric in metrics for family in findings.scoring.get(metric.name, ())]
-    return _by_reference(family for family in scoring if family.tests)
+    families = [family for metric in metrics for family in findings.families_of(metric)]
+    return _by_reference(family for family in families if family.shares_weights and family.tests)
 
 
 def _by_reference(families: "Iterable[Family]") -> "dict[str, list[Family]]":
-    families_of_reference: dict[str, list[Family]] = {}
-    for family in families:
-        families_of_reference.setdefault(family.reference, []).append(family)
-    return families_of_reference
+    return grouped((family.reference, family) for family in families)
 
 
 def _family_line(families: Sequence["Family"], only_score: bool, over: str) -> str:
@@ -210,7 +205,7 @@ def _mark_lines(table: StudyTable, tested: Sequence["Family"]) -> Iterator[str]:
     )
     metrics = [family.metric for family in tested]
     lower_is_better = [metric.label for metric in metrics if metric.better == "down"]
-    if lower_is_better:
+    if lower_is_better and kinds & {"better", "worse"}:
         labels = listed(list(dict.fromkeys(lower_is_better)))
         yield f"▲ and ▼ mean better and worse: lower {labels} is better."
     margins = margin_words(tested)
@@ -222,7 +217,7 @@ def _mark_lines(table: StudyTable, tested: Sequence["Family"]) -> Iterator[str]:
 
 
 def margin_words(families: Iterable["Family"]) -> list[str]:
-    """The stated margins, such as "BLEU 0.3", without repeats."""
+    """The stated margins, such as "accuracy 0.3", without repeats."""
     stated = [family for family in families if family.margin is not None]
     return list(dict.fromkeys(f"{family.metric.label} {family.margin:g}" for family in stated))
 
@@ -262,11 +257,12 @@ def _power_lines(family: "Family", table: StudyTable) -> Iterator[str]:
     if family.detectable:
         ends = dict.fromkeys(number(end, metric.places) for end in family.detectable)
         yield f"{label}: 80 % power to detect a difference of {' to '.join(ends)}."
-    rows_of_seeds: dict[str, list[str]] = {}
-    for row in table.rows:
-        test = family.tests.get(row.row)
-        if test and test.finding.kind == "undecided":
-            rows_of_seeds.setdefault(test.finding.needed_seeds, []).append(row.row)
+    findings = [
+        (family.tests[row.row].finding, row.row) for row in table.rows if row.row in family.tests
+    ]
+    rows_of_seeds = grouped(
+        (finding.needed_seeds, row) for finding, row in findings if finding.kind == "undecided"
+    )
     if rows_of_seeds:
         difference = "a difference of δ" if family.margin is not None else "this difference"
         parts = [f"{seeds} ({', '.join(names)})" for seeds, names in rows_of_seeds.items()]
@@ -280,13 +276,9 @@ def _power_lines(family: "Family", table: StudyTable) -> Iterator[str]:
 def _untested(table: StudyTable, compared: Sequence[Metric]) -> str:
     """The shown rows by their reason, such as "big, base_2 (2 seeds)"; a reason of some metrics
     names them."""
-    rows_of_reason: dict[str, list[str]] = {}
-    for row in table.rows:
-        reason = _why_untested(table, row, compared)
-        if reason:
-            rows_of_reason.setdefault(reason, []).append(row.row)
+    reasons = [(_why_untested(table, row, compared), row.row) for row in table.rows]
     parts = []
-    for reason, rows in rows_of_reason.items():
+    for reason, rows in grouped(pair for pair in reasons if pair[0]).items():
         names = ", ".join(rows) if len(rows) <= MOST_NAMED else f"{len(rows)} rows"
         parts.append(f"{names} ({reason})")
     return ", ".join(parts)

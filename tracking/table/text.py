@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 T = TypeVar("T")
+FOR_PROGRAMS = ("csv", "json")
 ColumnKind = Literal["name", "text", "setting", "number", "note"]
 """How a column is set: a name never breaks, a note takes the remaining room, a setting is
 centered."""
@@ -114,6 +115,35 @@ def said(
 ) -> Column[T]:
     """A column that holds the same for people and programs."""
     return Column(name, head or name, text, text, kind)
+
+
+def written(
+    name: str,
+    head: str,
+    value: Callable[[T], Any],
+    write: Callable[[Any], str],
+    missing: Callable[[T], str] = lambda _: "",
+    faint: bool = False,
+) -> Column[T]:
+    """A column of numbers, which shows why one is missing."""
+
+    def text(row: T) -> str:
+        cell_value = value(row)
+        return missing(row) if cell_value is None else write(cell_value)
+
+    return Column(name, head, text, value, missing=missing, faint=faint)
+
+
+def plain(
+    name: str, value: Callable[[T], Any], missing: Callable[[T], str] = lambda _: ""
+) -> Column[T]:
+    """A column that only programs have by default."""
+    return written(name, name.replace("_", " "), value, plain_text, missing)
+
+
+def for_programs(kind: str, columns: Sequence[Column[T]], rows: Sequence[T]) -> str:
+    """As csv or json. Both hold unrounded numbers."""
+    return csv_text(columns, rows) if kind == "csv" else json_text(columns, rows)
 
 
 def lines_of(columns: Sequence[Column[T]], rows: Sequence[T]) -> tuple[tuple[Cell, ...], ...]:

@@ -270,7 +270,8 @@ class TrainingBatches:
         """The batches of an epoch, each as its blocks."""
         random = np.random.default_rng([self.seed, epoch])
         ties = random.permutation(len(self.chosen))
-        blocks = self._cut(by_length(self.pairs, self.chosen, ties))
+        order = by_length(self.pairs, self.chosen, ties)
+        blocks = self._cut(order)
         shuffled_blocks = [blocks[i] for i in random.permutation(len(blocks))]
         batches = -(-len(blocks) // self.blocks_per_batch)
         starts = [len(blocks) * i // max(batches, 1) for i in range(batches + 1)]

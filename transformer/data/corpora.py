@@ -25,7 +25,8 @@ line."""
 LONGEST_LINE = 1 << 19
 """Bytes of the longest line that is read: memory must not grow with a file that has no line
 ends."""
-GZIP, BYTE_ORDER_MARK = b"\x1f\x8b", b"\xef\xbb\xbf"  # not part of a text
+GZIP = b"\x1f\x8b"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # not part of a text
 COUNTED_BYTES = 1 << 25
 """The largest file whose lines are counted for a plan."""
 MUST_BE_TEXT = "must be UTF-8 text, plain or compressed by gzip, one sentence per line"
@@ -72,26 +73,19 @@ def corpus(data: DataConfig) -> Corpus:
 
 
 def _load_multi30k(data: DataConfig, downloads: Path) -> Sets:
-    names = _multi30k_names(data)
-    paths = {
-        name: _multi30k_file(name, data, downloads) for pair in names.values() for name in pair
-    }
-    found = {name: _hash("data.mirror", path) for name, path in paths.items()}
-    faults = [
-        Fault(
-            "data.mirror",
-            f"{paths[name]} has SHA-256 {sha256}",
-            f"must be the released file, {released}",
-        )
-        for name, sha256 in found.items()
-        if sha256 != (released := MULTI30K_SHA256[name])
-    ]
+    sets = dict[str, Iterable[SentencePair]]()
+    faults = list[Fault]()
+    for split, names in _multi30k_names(data).items():
+        paths = [_multi30k_file(name, data, downloads) for name in names]
+        for name, path in zip(names, paths, strict=True):
+            digest = _hash("data.mirror", path)
+            if digest != MULTI30K_SHA256[name]:
+                allowed = f"must be the released file, {MULTI30K_SHA256[name]}"
+                faults.append(Fault("data.mirror", f"{path} has SHA-256 {digest}", allowed))
+        sets[split] = read_pairs("data.mirror", *paths)
     if faults:
         raise FaultyError(*faults)
-    return {
-        split: read_pairs("data.mirror", *(paths[name] for name in pair))
-        for split, pair in names.items()
-    }
+    return sets
 
 
 def _multi30k_names(data: DataConfig) -> dict[str, list[str]]:
@@ -110,11 +104,8 @@ def _faults_of_multi30k(data: DataConfig) -> Iterator[Fault]:
     ]
     for key in unknown:
         language = getattr(data, key)
-        yield Fault(
-            f"data.{key}",
-            f'is "{language}": multi30k has no train.{language}.gz',
-            "must be en or de",
-        )
+        problem = f'is "{language}": multi30k has no train.{language}.gz'
+        yield Fault(f"data.{key}", problem, "must be en or de")
     if data.mirror and "://" not in data.mirror and not unknown:
         names = dict.fromkeys(name for pair in _multi30k_names(data).values() for name in pair)
         if missing := [name for name in names if not (Path(data.mirror) / name).is_file()]:
@@ -167,9 +158,8 @@ def _split_files(data: DataConfig, split: str) -> list[Path]:
     test_set = sacrebleu_set(files)
     if test_set is None:
         return [Path(name) for name in files]
-    from transformer.data.sacrebleu_sets import (
-        set_files,
-    )  # a fifth of a second, which only these sets need
+    # This takes a fifth of a second, which only these sets need.
+    from transformer.data.sacrebleu_sets import set_files
 
     return list(set_files(f"data.{split}", test_set, data.source, data.target))
 
@@ -184,7 +174,8 @@ def _hash(key: str, path: Path) -> str:
 
 def _faults_of_files(data: DataConfig) -> Iterator[Fault]:
     for split in _splits(data):
-        key, files = f"data.{split}", getattr(data, split)
+        key = f"data.{split}"
+        files = getattr(data, split)
         test_set = sacrebleu_set(files)
         if test_set is None:
             faults = [_file_fault(key, name) for name in dict.fromkeys(files)]
@@ -196,11 +187,8 @@ def _faults_of_files(data: DataConfig) -> Iterator[Fault]:
 def _set_fault(key: str, test_set: str, data: DataConfig) -> Fault | None:
     """What shows without a download."""
     if find_spec("sacrebleu") is None:
-        return Fault(
-            key,
-            "needs the package sacrebleu, which is not installed",
-            "type pip install 'allelse[run]'",
-        )
+        problem = "needs the package sacrebleu, which is not installed"
+        return Fault(key, problem, "type pip install 'allelse[run]'")
     from transformer.data.sacrebleu_sets import set_fault
 
     return set_fault(key, test_set, data.source, data.target)
@@ -253,11 +241,8 @@ def _file_fault(key: str, name: str) -> Fault | None:
     path = Path(name)
     try:
         if not path.is_file():  # a pipe can be read only once
-            return Fault(
-                key,
-                f"{name} {'is not a file' if path.exists() else 'does not exist'}",
-                MUST_BE_TEXT,
-            )
+            problem = "is not a file" if path.exists() else "does not exist"
+            return Fault(key, f"{name} {problem}", MUST_BE_TEXT)
         with path.open("rb") as file:
             return None if file.read(1) else Fault(key, f"{name} is empty", MUST_BE_TEXT)
     except OSError as error:
@@ -267,9 +252,8 @@ def _file_fault(key: str, name: str) -> Fault | None:
 def unreadable(key: str, path: Path, error: Exception) -> Fault:
     """A file that exists but cannot be read."""
     cause = getattr(error, "strerror", None) or error
-    return Fault(
-        key, f"{path} cannot be read: {cause}", "must be a complete file with read permission"
-    )
+    allowed = "must be a complete file with read permission"
+    return Fault(key, f"{path} cannot be read: {cause}", allowed)
 
 
 def byte_lines(path: Path, key: str) -> Iterator[bytes]:
@@ -278,15 +262,16 @@ def byte_lines(path: Path, key: str) -> Iterator[bytes]:
     try:
         with path.open("rb") as raw:
             stream = gzip.GzipFile(fileobj=raw) if raw.peek(len(GZIP)).startswith(GZIP) else raw
-            line, number = stream.readline(LONGEST_LINE + 1).removeprefix(BYTE_ORDER_MARK), 1
+            number = 1
+            line = stream.readline(LONGEST_LINE + 1).removeprefix(BYTE_ORDER_MARK)
             while line:
                 if len(line) > LONGEST_LINE:
-                    found = f"{path}:{number} has more than {LONGEST_LINE} bytes"
-                    raise FaultyError(
-                        Fault(key, found, "must be one sentence per line; no longer line is read")
-                    )
+                    problem = f"{path}:{number} has more than {LONGEST_LINE} bytes"
+                    allowed = "must be one sentence per line; no longer line is read"
+                    raise FaultyError(Fault(key, problem, allowed))
                 yield line
-                line, number = stream.readline(LONGEST_LINE + 1), number + 1
+                number += 1
+                line = stream.readline(LONGEST_LINE + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise FaultyError(unreadable(key, path, error)) from None
 
@@ -314,9 +299,11 @@ def read_lines(path: Path, key: str) -> Iterator[str]:
 def read_pairs(key: str, source: Path, target: Path) -> Iterator[SentencePair]:
     """The sentence pairs of two text files. Raises FaultyError, at their end if one has more
     lines."""
-    sources = targets = 0
+    sources = 0
+    targets = 0
     for left, right in zip_longest(read_lines(source, key), read_lines(target, key)):
-        sources, targets = sources + (left is not None), targets + (right is not None)
+        sources += left is not None
+        targets += right is not None
         if left is not None and right is not None:
             yield left, right
     if sources != targets:

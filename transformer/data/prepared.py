@@ -39,7 +39,7 @@ class Sentences:
     offsets: npt.NDArray[np.int64]
 
     @staticmethod
-    def of(sentences: Iterable[list[int]]) -> "Sentences":
+    def of(sentences: Iterable[npt.ArrayLike]) -> "Sentences":
         """The piece ids of each sentence, end to end."""
         arrays = [np.asarray(pieces, dtype=np.int32) for pieces in sentences]
         offsets = np.cumsum([0, *map(len, arrays)], dtype=np.int64)
@@ -53,9 +53,7 @@ class Sentences:
 
     def at(self, numbers: npt.NDArray[np.int64]) -> "Sentences":
         """The sentences with these numbers."""
-        arrays = [self[number] for number in numbers]
-        offsets = np.cumsum([0, *map(len, arrays)], dtype=np.int64)
-        return Sentences(np.concatenate([np.empty(0, np.int32), *arrays]), offsets)
+        return Sentences.of(self[number] for number in numbers)
 
     def first(self, size: int) -> "Sentences":
         """The first ``size`` sentences, or all of them if there are fewer."""

@@ -25,7 +25,8 @@ def set_fault(key: str, name: str, source: str, target: str) -> Fault | None:
         nearest = f"{key}=[{SACREBLEU}{close[0]}]" if close else None
         allowed = "must be a test set of sacreBLEU, such as wmt13 or wmt14/full"
         return Fault(key, f'sacreBLEU has no set "{name}"', allowed, nearest)
-    pairs, pair = DATASETS[name].langpairs, f"{source}-{target}"
+    pairs = DATASETS[name].langpairs
+    pair = f"{source}-{target}"
     if pair not in pairs:
         allowed = f"{name} has {', '.join(sorted(pairs))}; data.source and data.target choose one"
         return Fault(key, f"{name} has no {pair}", allowed)
@@ -39,11 +40,12 @@ def set_files(key: str, name: str, source: str, target: str) -> tuple[Path, Path
     """
     if fault := set_fault(key, name, source, target):
         raise FaultyError(fault)
-    dataset, pair = DATASETS[name], f"{source}-{target}"
+    dataset = DATASETS[name]
+    pair = f"{source}-{target}"
     text = Path(dataset._get_txt_file_path(pair, "src"))
-    references = [
-        Path(dataset._get_txt_file_path(pair, field)) for field in _references(dataset, pair)
-    ]
+    references = []
+    for reference in _references(dataset, pair):
+        references.append(Path(dataset._get_txt_file_path(pair, reference)))
     if not (text.is_file() and any(file.is_file() for file in references)):
         _fetch(key, dataset, pair, text, references)
     return text, next(file for file in references if file.is_file())

@@ -57,8 +57,10 @@ def text_scores(
         f"|moses:{sacremoses.__version__}|lang:{language}|hyphens:##AT##-##AT##"
     )
     scores = {"signature": bleu.pop("bleu_signature"), **bleu, **chrf, **paper}
-    counts = zip(bleu_counts, paper_counts, chrf_counts, strict=True)
-    return scores, [dict(zip(("bleu", "bleu_paper", "chrf"), each, strict=True)) for each in counts]
+    counts = []
+    for of_bleu, of_paper, of_chrf in zip(bleu_counts, paper_counts, chrf_counts, strict=True):
+        counts.append({"bleu": of_bleu, "bleu_paper": of_paper, "chrf": of_chrf})
+    return scores, counts
 
 
 def _scored(
@@ -103,14 +105,16 @@ class EvaluationSet:
     @staticmethod
     def of_sacrebleu(name: str, vocabulary: Vocabulary, config: TrialConfig) -> "EvaluationSet":
         """A test set of sacreBLEU in the languages of a trial. Raises FaultyError."""
-        data, longest = config.data, config.model.longest_sequence
-        sides = read_set(name, data.source, data.target)
-        pairs = ParallelSet(*(Sentences.of(vocabulary.encode(lines)) for lines in sides))
-        found = int(pairs.longest_sides.max())
-        if longest is not None and found > longest:
-            allowed = f"must fit into the {longest} learned positions of the model"
-            raise FaultyError(Fault("--set", f"{name} has a sentence of {found} pieces", allowed))
-        return EvaluationSet(name, pairs, sides[1], data.target, data.bleu_tokenizer)
+        data = config.data
+        sources, references = read_set(name, data.source, data.target)
+        source = Sentences.of(vocabulary.encode(sources))
+        pairs = ParallelSet(source, Sentences.of(vocabulary.encode(references)))
+        limit = config.model.longest_sequence
+        longest = int(pairs.longest_sides.max())
+        if limit is not None and longest > limit:
+            allowed = f"must fit into the {limit} learned positions of the model"
+            raise FaultyError(Fault("--set", f"{name} has a sentence of {longest} pieces", allowed))
+        return EvaluationSet(name, pairs, references, data.target, data.bleu_tokenizer)
 
 
 @dataclass(frozen=True)
@@ -147,7 +151,8 @@ def evaluate_set(
 
     Raises NotFiniteError and StopRequested, on every worker.
     """
-    references, pairs = evaluated.references, evaluated.pairs
+    references = evaluated.references
+    pairs = evaluated.pairs
     with sentences_of(evaluated.name), translator.efficient():
         sentences = likelihoods(translator.model, pairs, translator.precision, worker)
         hypotheses = None if references is None else translate_set(translator, pairs.source, worker)
@@ -160,18 +165,16 @@ def evaluate_set(
         "accuracy": token_accuracy(sentences, pairs),
         "pieces": pieces_digest(translator.vocabulary, pairs),
     }
-    samples: list[dict[str, Any]] = [
-        {"nats": sentence.nats, "pieces": pieces, "right": sentence.right}
-        for sentence, pieces in zip(sentences, pairs.target.lengths.tolist(), strict=True)
-    ]
+    lengths = pairs.target.lengths.tolist()
+    samples = list[dict[str, Any]]()
+    for sentence, pieces in zip(sentences, lengths, strict=True):
+        samples.append({"nats": sentence.nats, "pieces": pieces, "right": sentence.right})
     if references is not None and hypotheses is not None:
-        of_texts, counts = text_scores(
-            hypotheses, references, evaluated.language, evaluated.tokenizer
-        )
-        scores |= of_texts
-        samples = [
-            sample | of_sentence for sample, of_sentence in zip(samples, counts, strict=True)
-        ]
+        language = evaluated.language
+        scores_of_text, counts = text_scores(hypotheses, references, language, evaluated.tokenizer)
+        scores |= scores_of_text
+        for sample, sentence_counts in zip(samples, counts, strict=True):
+            sample |= sentence_counts
     return SetEvaluation(evaluated.name, scores, hypotheses, samples)
 
 
@@ -220,7 +223,8 @@ def greedy_scores(
     model.train()
     if not worker.is_rank_zero:
         return {}
-    references, data = prepared.references("dev")[: len(sources)], config.data
+    references = prepared.references("dev")[: len(sources)]
+    data = config.data
     scores, _ = text_scores(hypotheses, references, data.target, data.bleu_tokenizer)
     return {f"dev_greedy/{name}": scores[name] for name in GREEDY_SCORES}
 

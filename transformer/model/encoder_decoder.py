@@ -30,9 +30,11 @@ from transformer.model.substitutes import initialize_substitutes, substitute
 def sinusoids(length: int, d_model: int) -> Tensor:
     """[length, d_model]: PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) its cosine."""
     position = torch.arange(length, dtype=torch.float64)[:, None]
-    frequency = 10000 ** (-torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
+    even_dimension = torch.arange(0, d_model, 2, dtype=torch.float64)
+    frequency = 10000 ** (-even_dimension / d_model)
     angle = position * frequency
-    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1).float()
+    pairs = torch.stack([angle.sin(), angle.cos()], dim=-1)
+    return pairs.flatten(1).float()
 
 
 class Positions(nn.Module):

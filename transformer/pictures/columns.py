@@ -38,25 +38,19 @@ class Columns:
 
     @staticmethod
     def of(reading: Reading, choice: Choice) -> "Columns":
-        left = MARGIN + max(width_of(reading.queries.texts, SIZE), width_of(["queries"], SMALL))
+        query_width = max(width_of(reading.queries.texts, SIZE), width_of(["queries"], SMALL))
+        left = MARGIN + query_width
         count = len(choice.heads)
+        middle = (count - 1) / 2
         step = SPREAD / max(count - 1, 1)
-        offsets = tuple((position - (count - 1) / 2) * step for position in range(count))
-        top = MARGIN + TITLE + 2 * ROW + _legend_height(choice, left) + GAP
+        offsets = tuple((position - middle) * step for position in range(count))
+        further_legend_rows = -(-count // _swatches_per_row(left)) - 1
+        top = MARGIN + TITLE + 2 * ROW + further_legend_rows * ROW + GAP
         return Columns(left + GAP, left + GAP + SPAN, top, offsets)
 
     def middle(self, position: int) -> float:
         """The height of a word's middle."""
         return self.top + (position + 0.5) * ROW
-
-
-def _legend_height(choice: Choice, left: float) -> float:
-    """Of the lines of the legend beyond its first."""
-    return (_legend_rows(choice, left) - 1) * ROW
-
-
-def _legend_rows(choice: Choice, left: float) -> int:
-    return -(-len(choice.heads) // _swatches_per_row(left))
 
 
 def _swatches_per_row(left: float) -> int:
@@ -92,7 +86,7 @@ def _draw_legend(sketch: Sketch, choice: Choice, columns: Columns) -> None:
         row, column = divmod(position, per_row)
         x = MARGIN + LEGEND_WIDTH + column * SWATCH_STEP
         y = MARGIN + TITLE + row * ROW
-        sketch.box(head_color(head), 1.0, x, y + 2, SWATCH, SWATCH)
+        sketch.box(head_color(head), 1.0, (x, y + 2, SWATCH, SWATCH))
         label = Label(x + SWATCH + 3, y + 9, str(head), size=SMALL, name=f"head-{head}")
         sketch.labels.append(label)
 
@@ -135,7 +129,7 @@ def _draw_lines(
             if query in queries and weight >= FAINTEST_LINE:
                 start = columns.middle(query) + offset
                 end = columns.middle(key) + offset
-                sketch.line(color, weight, columns.left, start, columns.right, end)
+                sketch.line(color, weight, (columns.left, start, columns.right, end))
 
 
 def _draw_strips(
@@ -152,4 +146,4 @@ def _draw_strips(
         for key, weight in enumerate(strongest_K):
             x = columns.right + GAP - 1 + position * width
             y = columns.middle(key) - ROW / 2 + 1
-            sketch.box(head_color(head), weight, x, y, width, ROW - 2)
+            sketch.box(head_color(head), weight, (x, y, width, ROW - 2))

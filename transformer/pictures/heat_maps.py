@@ -41,13 +41,6 @@ class Grid:
         """The upper left corner of a map; layer and head are counted from 0."""
         return self.left + head * self.step, self.top + layer * self.drop
 
-    def corners(self) -> list[list[tuple[float, float]]]:
-        """The corners of all maps, by layer and head."""
-        corners: list[list[tuple[float, float]]] = []
-        for layer in range(self.layers):
-            corners.append([self.corner(layer, head) for head in range(self.heads)])
-        return corners
-
     @property
     def size(self) -> tuple[float, float]:
         x, y = self.corner(self.layers - 1, self.heads - 1)
@@ -77,7 +70,7 @@ def draw_heat_maps(reading: Reading, kind: Kind) -> Sketch:
 def _draw_heading(sketch: Sketch, grid: Grid, head: int) -> None:
     """The number of a head above its column of maps, with its color."""
     x, top = grid.corner(0, head)
-    sketch.box(head_color(head + 1), 1.0, x, top - SWATCH - 4, SWATCH, SWATCH)
+    sketch.box(head_color(head + 1), 1.0, (x, top - SWATCH - 4, SWATCH, SWATCH))
     sketch.labels.append(Label(x + SWATCH + 3, top - 4, f"head {head + 1}", size=SMALL))
 
 
@@ -90,11 +83,11 @@ def _draw_layer_name(sketch: Sketch, grid: Grid, layer: int) -> None:
 
 def _draw_map(sketch: Sketch, grid: Grid, reading: Reading, layer: int, head: int) -> None:
     left, top = grid.corner(layer, head)
-    sketch.frame(left, top, grid.width, grid.height)
+    sketch.frames.append((left, top, grid.width, grid.height))
     for query, key, weight in visible(reading.weights_LHQK[layer, head]):
         x = left + key * grid.cell
         y = top + query * grid.cell
-        sketch.box(CELL, weight, x, y, grid.cell, grid.cell)
+        sketch.box(CELL, weight, (x, y, grid.cell, grid.cell))
 
 
 def _draw_words(sketch: Sketch, grid: Grid, reading: Reading) -> None:

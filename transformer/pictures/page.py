@@ -78,6 +78,9 @@ def _json(reading: Reading, choice: Choice) -> str:
     steps = np.round(reading.weights_LHQK * 255).astype(np.uint8)
     layers, heads, _, _ = steps.shape
     grid = Grid(reading)
+    corners = []
+    for layer in range(layers):
+        corners.append([grid.corner(layer, head) for head in range(heads)])
     data = {
         "queries": reading.queries.texts,
         "keys": reading.keys.texts,
@@ -88,9 +91,6 @@ def _json(reading: Reading, choice: Choice) -> str:
         "weights": base64.b64encode(steps.tobytes()).decode(),
         "colors": [head_color(head) for head in range(1, heads + 1)],
         "columns": {**asdict(Columns.of(reading, choice)), "row": ROW},
-        "grid": {
-            "corners": grid.corners(),
-            "cell": grid.cell,
-        },
+        "grid": {"corners": corners, "cell": grid.cell},
     }
     return json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")

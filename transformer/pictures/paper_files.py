@@ -61,7 +61,7 @@ def _figure(sketch: Sketch) -> Any:
     frames = [Rectangle((x, y), width, height) for x, y, width, height in sketch.frames]
     axes.add_collection(PatchCollection(frames, facecolor="none", edgecolor=RULE, linewidth=0.5))
     for lines in sketch.strongest_last():
-        ends = [((x1, y1), (x2, y2)) for x1, y1, x2, y2 in lines.ends]
+        ends = [((x1, y1), (x2, y2)) for x1, y1, x2, y2 in lines.places]
         color = (lines.color, lines.opacity)
         axes.add_collection(LineCollection(ends, colors=[color], linewidths=LINE_WIDTH))
     for label in sketch.labels:

@@ -57,22 +57,20 @@ class Label:
     name: str = ""
 
 
-@dataclass(frozen=True)
-class Lines:
-    """Straight lines, each as x and y of both ends."""
-
-    color: str
-    opacity: float
-    ends: list[tuple[float, float, float, float]] = field(default_factory=list)
+Four = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True)
-class Boxes:
-    """Filled boxes, each as x, y, width and height."""
+class Marks:
+    """Lines, each as x and y of both ends; or filled boxes, each as x, y, width and height."""
 
     color: str
     opacity: float
-    places: list[tuple[float, float, float, float]] = field(default_factory=list)
+    places: list[Four] = field(default_factory=list)
+
+
+MarksByStyle = dict[tuple[str, float], Marks]
+"""By color and opacity."""
 
 
 @dataclass
@@ -82,35 +80,28 @@ class Sketch:
     description: str
     width: float = 0.0
     height: float = 0.0
-    boxes: dict[tuple[str, float], Boxes] = field(default_factory=dict)
-    frames: list[tuple[float, float, float, float]] = field(default_factory=list)
-    lines: dict[tuple[str, float], Lines] = field(default_factory=dict)
+    boxes: MarksByStyle = field(default_factory=dict)
+    frames: list[Four] = field(default_factory=list)
+    lines: MarksByStyle = field(default_factory=dict)
     labels: list[Label] = field(default_factory=list)
 
-    def line(self, color: str, weight: float, *ends: float) -> None:
+    def line(self, color: str, weight: float, ends: Four) -> None:
         """A line as strong as the weight, from 0 to 1."""
-        opacity = level(weight)
-        if opacity:
-            x1, y1, x2, y2 = ends
-            lines = self.lines.setdefault((color, opacity), Lines(color, opacity))
-            lines.ends.append((x1, y1, x2, y2))
+        _add(self.lines, color, weight, ends)
 
-    def box(self, color: str, weight: float, *corner_and_size: float) -> None:
+    def box(self, color: str, weight: float, corner_and_size: Four) -> None:
         """A box as strong as the weight, from 0 to 1."""
-        opacity = level(weight)
-        if opacity:
-            x, y, width, height = corner_and_size
-            boxes = self.boxes.setdefault((color, opacity), Boxes(color, opacity))
-            boxes.places.append((x, y, width, height))
+        _add(self.boxes, color, weight, corner_and_size)
 
-    def strongest_last(self) -> list[Lines]:
+    def strongest_last(self) -> list[Marks]:
         """The lines in drawing order: weak ones never hide strong ones."""
         return sorted(self.lines.values(), key=lambda lines: lines.opacity)
 
-    def frame(self, *corner_and_size: float) -> None:
-        """The outline of a box."""
-        x, y, width, height = corner_and_size
-        self.frames.append((x, y, width, height))
+
+def _add(marks: MarksByStyle, color: str, weight: float, place: Four) -> None:
+    opacity = level(weight)
+    if opacity:
+        marks.setdefault((color, opacity), Marks(color, opacity)).places.append(place)
 
 
 def level(weight: float) -> float:

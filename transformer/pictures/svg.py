@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from xml.sax.saxutils import escape, quoteattr
 
-from transformer.pictures.sketch import FONTS, PAPER, RULE, Label, Sketch
+from transformer.pictures.sketch import FONTS, PAPER, RULE, Four, Label, Sketch
 
 LINE_WIDTH = 1.1
 NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -32,19 +32,19 @@ def _parts(sketch: Sketch) -> Iterator[str]:
         yield f'<path fill="none" stroke="{RULE}" stroke-width=".5" d="{_box_path(frame)}"/>'
     yield f'<g class="lines" fill="none" stroke-width="{LINE_WIDTH}">'
     for lines in sketch.strongest_last():
-        path = "".join(map(_line_path, lines.ends))
+        path = "".join(map(_line_path, lines.places))
         yield f'<path stroke="{lines.color}" stroke-opacity="{_number(lines.opacity)}" d="{path}"/>'
     yield "</g>"
     for label in sketch.labels:
         yield _text(label)
 
 
-def _line_path(ends: tuple[float, float, float, float]) -> str:
+def _line_path(ends: Four) -> str:
     x1, y1, x2, y2 = map(_number, ends)
     return f"M{x1} {y1}L{x2} {y2}"
 
 
-def _box_path(box: tuple[float, float, float, float]) -> str:
+def _box_path(box: Four) -> str:
     x, y, width, height = map(_number, box)
     return f"M{x} {y}h{width}v{height}h-{width}z"
 

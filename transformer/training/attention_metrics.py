@@ -35,8 +35,10 @@ class _Sums:
 
         def observe(logits_BHTS: Tensor, weights_BHTS: Tensor) -> None:
             real_BHT = real_BT[:, None].expand(weights_BHTS.shape[:3])
-            self.spread += (_spread(logits_BHTS.float()) * real_BHT).sum()
-            self.entropy += (torch.special.entr(weights_BHTS).sum(-1) * real_BHT).sum()
+            spread_BHT = _spread(logits_BHTS.float())
+            entropy_BHT = torch.special.entr(weights_BHTS).sum(-1)
+            self.spread += (spread_BHT * real_BHT).sum()
+            self.entropy += (entropy_BHT * real_BHT).sum()
             self.queries += real_BHT.sum()
 
         return observe

@@ -230,8 +230,10 @@ def _loss(
     log Z comes from each row's likeliest piece, whose probability cannot underflow.
     """
     gold_weight, uniform = weights
-    log_z_N1 = logits_NP.amax(1, keepdim=True) - probability_NP.amax(1, keepdim=True).log_()
-    loss = log_z_N1.sub_(logits_NP.gather(1, gold_N1), alpha=gold_weight).sum()
+    best_N1 = logits_NP.amax(1, keepdim=True)
+    log_z_N1 = best_N1 - probability_NP.amax(1, keepdim=True).log_()
+    gold_logit_N1 = logits_NP.gather(1, gold_N1)
+    loss = log_z_N1.sub_(gold_logit_N1, alpha=gold_weight).sum()
     return loss.sub_(logits_NP.sum(), alpha=uniform) if uniform else loss
 
 

@@ -29,12 +29,24 @@ def edit_results(study: Study, **entries: Any) -> None:
 
 
 def test_metrics_of_one_label_are_told_apart_by_their_sets() -> None:
-    families = {
-        metric.name: SimpleNamespace(metric=metric, rows={"x": reason}, tests={})
+    of_base = {"reference": "base", "shares_weights": False, "tests": {}}
+    families = [
+        SimpleNamespace(metric=metric, rows={"x": reason}, **of_base)
         for metric, reason in ((A, "1 seed"), (B, "2 seeds"))
-    }
+    ]
     line = "loss on dev: 1 row not tested (1 seed); loss on test: 1 row not tested (2 seeds)"
-    assert findings_line(cast(Any, families), {}) == line
+    assert findings_line(cast(Any, families), "base") == line
+
+
+def test_the_sense_of_up_and_down_is_said_only_where_one_is_shown(tmp_path: Path) -> None:
+    base = (1.0, 1.01, 0.99)
+    sense = "▲ and ▼ mean better and worse: lower loss is better."
+    made_study(tmp_path / "clear", losses({"base": base, "worse": (2.0, 2.01, 1.99)}))
+    assert sense in table(tmp_path / "clear")
+    made_study(tmp_path / "unclear", losses({"base": base, "alike": (1.01, 1.0, 1.0)}))
+    text = table(tmp_path / "unclear")
+    assert "?: undecided" in text
+    assert sense not in text
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from tracking.buckets.bucket_caption import caption
 from tracking.buckets.bucket_scores import BucketScores, bucket_scores
 from tracking.buckets.quantity import Quantity, UngroupedError
 from tracking.card import Card, Metric
-from tracking.statistics.family import family
+from tracking.statistics.family import SeedScores, family
 from tracking.study import Study
 from tracking.table.columns import whole_table
 from tracking.trial import statistics_name, statistics_text
@@ -93,6 +93,21 @@ def test_the_change_from_first_to_last_is_that_of_the_logarithm_of_a_perplexity(
     assert far.deltas["ppl"] == pytest.approx(6 / 16)
 
 
+def test_a_row_with_its_own_reference_is_not_tested_in_a_bucket_either(tmp_path: Path) -> None:
+    rows: dict[str, dict[str, Any]] = {"base": {}, "far": {"depth": 2}, "farther": {"depth": 3}}
+    study = other_tasks.make(tmp_path / "reading", CARD, rows, (1, 2, 3))
+    for number, trial in enumerate(study.trials):
+        lines = samples("base" if trial.row == "base" else "far", trial.seed)
+        if trial.row == "farther":
+            lines[0]["nats"] += 0.1 * trial.seed
+        finish(study, number, lines)
+    whole = whole_table(replace(study, references={"farther": "far"}))
+    metric = CARD.metrics[0]
+    assert whole.findings.test(whole.rows[2], metric) is not None
+    tables = bucket_scores(whole, "length", (2, 4)).tables
+    assert [table.findings.test(table.rows[2], metric) for table in tables] == [None] * 3
+
+
 def test_the_change_is_tested_over_seeds_and_buckets_are_not(study: Study) -> None:
     metric = CARD.metrics[0]
     lines = {row: [samples(row, seed) for seed in (1, 2, 3)] for row in NATS}
@@ -107,7 +122,7 @@ def test_the_change_is_tested_over_seeds_and_buckets_are_not(study: Study) -> No
         "base": {1: 0.0, 2: -0.4 / 9 / 4, 3: 0.2 / 9 / 4},
         "far": {1: 6 / 16, 2: 6.4 / 16, 3: 5.8 / 16},
     }
-    expected = family(replace(CARD.metrics[3], name="ppl"), changes, "base")
+    expected = family(SeedScores(replace(CARD.metrics[3], name="ppl"), changes), "base")
     assert expected is not None
     test = scores.drift.findings.test(scores.drift.rows[1], metric)
     assert test is not None
