@@ -110,7 +110,7 @@ class Choice:
         findings = find(study, rows, base, headline)
         if self.options.verdict and not findings.verdicts:
             fault = f"needs published values of {base} and of another row"
-            fix = "write them in the rows' files, as row.published"
+            fix = "add row.published to the rows' files; it belongs to each metric's own set"
             self.check.problems.append(Problem("--verdict", fault, fix))
         return findings
 

@@ -59,7 +59,7 @@ Intervals = Annotated[
 ]
 Verdicts = Annotated[
     bool,
-    typer.Option("--verdict", help="Judge by a rule whether differences match the published ones."),
+    typer.Option("--verdict", help="Show whether each difference agrees with the published one."),
 ]
 ChosenBy = Annotated[
     str | None,
@@ -72,7 +72,7 @@ By = Annotated[
     typer.Option(
         "--by",
         metavar="NAME[:ENDS]",
-        help="Show scores by a number of the samples: length, or length:10,20 to set the buckets.",
+        help="Group samples by a number, such as length. length:10,20 sets the groups' ends.",
     ),
 ]
 WithNames = Annotated[

@@ -101,12 +101,12 @@ def _prepared_texts(
         data = data_folder(task, config, data, folder)
         prepared = data_place(task, data, fingerprint, code_of(folder))
         if not prepared.is_dir():
-            return {}, f"its sources are not shown: {prepared} is gone"
+            return {}, f"the sources are not shown, because {prepared} does not exist"
         if task.prepare is not None:
             check_whole(prepared, fingerprint)
         return dict(task.texts(prepared, set_name)), ""
     except (RefusedError, DamagedFileError) as error:
-        return {}, f"its sources are not shown: {error}"
+        return {}, f"the sources are not shown: {error}"
 
 
 def texts_of(study: Study, settings: "Settings") -> dict[str, list[str]]:

@@ -30,7 +30,7 @@ def read_csv(path: Path) -> SourceTable:
     """The runs of the file, in its order. Raises ImportRefusedError, DamagedFileError."""
     content = read_whole(path)
     if content is None:
-        fault = ImportFault("SOURCE", f"is {path}, which does not exist", "must be a csv file")
+        fault = ImportFault("SOURCE", f"is {path}, which does not exist", "must be a CSV file")
         raise ImportRefusedError([fault])
     text = decoded(path, content).removeprefix(BYTE_ORDER_MARK)
     delimiter = _delimiter(text)
