@@ -129,7 +129,7 @@ def test_the_doctor_says_it_of_each_scale(tmp_path: Path, monkeypatch: pytest.Mo
             "warning",
             "fp32 trains 3.0 times as fast as bf16 on this machine",
         )
-        assert entry["advice"].startswith("train.precision=fp32 ")
+        assert entry["advice"].startswith("set train.precision=fp32 ")
 
 
 def test_every_precision_of_translation_is_timed() -> None:
