@@ -110,7 +110,7 @@ TYPED: list[tuple[str, list[str]]] = [
     (
         "train data=files 'data.dev=[only one]'",
         [
-            "data.train (conf/data/files.yaml:6) is None must be [source file, target file]",
+            "data.train (conf/data/files.yaml:6) is null must be [source file, target file]",
             "data.dev (command line) is ['only one']",
         ],
     ),
