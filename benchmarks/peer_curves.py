@@ -25,8 +25,7 @@ from benchmarks.contest import MARIAN, OURS
 from benchmarks.peers import PeerTraining
 from benchmarks.record import RESULTS, Result, heading, provenance, write
 from benchmarks.sheet import Sheet, to_markdown, to_terminal
-from benchmarks.workloads import prepared_text
-from sweeps.planning.study_rows.compose import compose_row
+from benchmarks.workloads import prepared_text, settings_of
 from tracking.report.drawing import BLUE, VERMILION, Drawing, legend_below, new_figure, styled
 from transformer.config import TrialConfig
 from transformer.data.batches import Batch, TrainingBatches, evaluation_batches
@@ -135,7 +134,7 @@ def curves(
 
 def lines_of_seed(words: Sequence[str], seed: int) -> list[dict[str, Any]]:
     """The curves of one seed: a line for each program and evaluation."""
-    settings = compose_row([*words, f"train.seed={seed}"]).rows[0].settings
+    settings = settings_of([*words, f"train.seed={seed}"])
     prepared = prepared_text(settings.trial, Path(settings.paths.data))
     vocab_size = len(prepared.vocabulary)
     learners = curves(settings.trial, vocab_size, prepared.pairs("train"), prepared.pairs("dev"))
