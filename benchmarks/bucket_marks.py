@@ -1,8 +1,8 @@
 """How often marks by bucket err: ``python -m benchmarks.bucket_marks``.
 
 Studies without any true difference are drawn with four buckets, whose scores correlate by 0.5 within
-a trial. Either every bucket and *last less first* are tested (Bonferroni over the five, Holm over
-the rows), or only *last less first*, as `allelse table --by` does. Both go through the function
+a trial. Either every bucket and *last minus first* are tested (Bonferroni over the five, Holm over
+the rows), or only *last minus first*, as `allelse table --by` does. Both go through the function
 behind the table. Shapes: B buckets and their contrast, S studies, R rows with base first, n seeds.
 """
 
@@ -83,7 +83,7 @@ def marks_sheet(cases: Sequence[BucketMarks]) -> Sheet:
         "% of studies with a false mark; none of the rows differs. Seeds of each row + of base. "
         f"{BUCKETS} buckets correlate by {CORRELATION}."
     )
-    columns = ("rows", "one row's sd", "seeds", "every bucket", "last less first only")
+    columns = ("rows", "one row's sd", "seeds", "every bucket", "last minus first only")
     return Sheet("Marks by bucket", note, columns, rows, words=3)
 
 

@@ -297,7 +297,7 @@ def _missing(lock: Lock, study: Study) -> Iterator[str]:
         names.append(f"{len(missing) - MOST_NAMED} more")
     verb = "is" if len(missing) == 1 else "are"
     count = f"{len(missing)} of {len(lock.keys)} locked trials"
-    advice = "no test should be published before all are there"
+    advice = "publish no test before they have finished"
     yield f"{count} {verb} missing ({listed(names)}): {advice}."
 
 

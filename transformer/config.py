@@ -289,7 +289,8 @@ class TrialConfig:
         for split in SPLITS:
             files = getattr(self.data, split)
             if self.data.name == "files" and not _is_text(split, files):
-                yield Problem(f"data.{split}", f"is {files}", TEXT_OF[split])
+                problem = "is null" if files is None else f"is {files}"
+                yield Problem(f"data.{split}", problem, TEXT_OF[split])
             if self.data.name != "files" and files is not None:
                 yield Problem(f"data.{split}", f"is {files}", "must be null unless data=files")
         for fault in package_faults(self.data.bleu_tokenizer):

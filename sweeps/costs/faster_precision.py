@@ -44,7 +44,7 @@ class FasterPrecision:
 
     @property
     def advice(self) -> str:
-        return f"{self.key}={self.name} chooses it, for trials with other keys"
+        return f"set {self.key}={self.name} to use it; this changes the trial keys"
 
 
 def faster_precision(settings: Settings) -> FasterPrecision | None:
@@ -76,7 +76,7 @@ def examine_precisions(folder: Path) -> Iterator[Examined]:
         task = base.task
         if task.precision_choice is None:
             continue
-        subject = f"precision of {scale}"
+        subject = f"precision at scale {scale}"
         faster = faster_precision(base)
         if faster is not None:
             yield Examined(subject, "warning", str(faster), faster.advice)

@@ -67,7 +67,7 @@ class TableOptions:
     verdict: Annotated[
         bool,
         typer.Option(
-            "--verdict", help="Judge by a rule whether differences match the published ones."
+            "--verdict", help="Show whether each difference agrees with the published one."
         ),
     ] = False
     chosen: Annotated[
@@ -81,7 +81,7 @@ class TableOptions:
         typer.Option(
             "--by",
             metavar="NAME[:ENDS]",
-            help="Show scores by a number of the samples: length, or length:10,20 to set the buckets.",
+            help="Group samples by a number, such as length. length:10,20 sets the groups' ends.",
         ),
     ] = None
     row: Annotated[
@@ -173,7 +173,7 @@ class Choice:
         findings = find(study, rows, base, headline)
         if self.options.verdict and not findings.verdicts:
             fault = f"needs published values of {base} and of another row"
-            fix = "write them in the rows' files, as row.published"
+            fix = "add row.published to the rows' files; it belongs to each metric's own set"
             self.check.problems.append(Problem("--verdict", fault, fix))
         return findings
 

@@ -181,7 +181,7 @@ def status(
     metric: MetricName = None,
     watch: Watching = False,
 ) -> None:
-    """Show where each trial of a study stands."""
+    """Show the state of each trial of a study."""
     from sweeps.status.standings import Standings, cut_notes, status_json, status_table
     from tracking.mlflow.ledger import lag
     from tracking.uri import default_uri

@@ -94,7 +94,7 @@ def _preview(folders: Sequence[Path]) -> None:
     """Print what would move to the trash."""
     existing = [folder for folder in folders if folder.exists()]
     if not existing:
-        OUT.print("Would change only the study's record: no trial has started.")
+        OUT.print("Would only change the study's record, because no trial has started.")
         return
     OUT.print("Would move to the trash:")
     for folder in existing:

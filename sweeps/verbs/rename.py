@@ -40,7 +40,7 @@ def rename(arguments: Names) -> None:
 
     names, overrides = names_and_overrides(arguments)
     if len(names) not in (2, 3):
-        raise refusal("NEW", f"is missing: {len(names)} names given", SHAPE)
+        raise refusal("NEW", "is missing, or there are too many names", SHAPE)
     settings = settings_to_read(overrides)
     study = _study(names[0], Path(settings.paths.runs))
     row = names[1] if len(names) == 3 else None

@@ -35,7 +35,7 @@ Vouching = Annotated[
     bool,
     typer.Option(
         "--vouch",
-        help="First train a finished trial again, to show that today's code trains the same.",
+        help="First retrain a finished trial, to check that your code still trains the same.",
     ),
 ]
 Reporting = Annotated[

@@ -98,12 +98,12 @@ def _prepared_texts(
             return {}, ""
         task_data = data_of_trial(task, config, data, folder)
         if not task_data.folder.is_dir():
-            return {}, f"its sources are not shown: {task_data.folder} is gone"
+            return {}, f"the sources are not shown, because {task_data.folder} does not exist"
         if task.prepare is not None:
             task_data.check_whole()
         return dict(task.texts(task_data.folder, set_name)), ""
     except (RefusedError, DamagedFileError) as error:
-        return {}, f"its sources are not shown: {error}"
+        return {}, f"the sources are not shown: {error}"
 
 
 def texts_of(study: Study, settings: "Settings") -> dict[str, list[str]]:

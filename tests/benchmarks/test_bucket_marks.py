@@ -1,4 +1,4 @@
-"""*Last less first* errs as the table does; marks in every bucket err more if one row is noisy."""
+"""*Last minus first* errs as the table does; marks in every bucket err more if one row is noisy."""
 
 import pytest
 

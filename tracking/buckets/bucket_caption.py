@@ -37,7 +37,7 @@ def _bucket_line(scores: BucketScores) -> str:
 
 def _drift_line(scores: BucketScores) -> str:
     labels = listed([scores.drift_metric(metric).label for metric in scores.metrics])
-    return f"Last less first: how much Δ of {labels} grows from the first bucket to the last."
+    return f"Last minus first: how much Δ of {labels} grows from the first bucket to the last."
 
 
 def _tested_line(scores: BucketScores) -> str:
@@ -54,7 +54,7 @@ def _tested_line(scores: BucketScores) -> str:
     marks = {findings.mark(row, metric) for row in scores.drift.rows for metric in scores.metrics}
     words = [f"{mark} {text.format(than='')}" for mark, text in SAYS.values() if mark in marks]
     rows = count_of(len(tested_rows), "row")
-    line = f"Only last less first is tested, over seeds of {rows} (Holm): {'; '.join(words)}."
+    line = f"Only last minus first is tested, over seeds of {rows} (Holm): {'; '.join(words)}."
     return f"{line} Not tested: {reasons}." if reasons else line
 
 

@@ -30,7 +30,7 @@ from tracking.table.text import (
 )
 
 MISSING = "–"
-DRIFT = "last less first"
+DRIFT = "last minus first"
 """What programs get in place of a bucket for the change from the first bucket to the last."""
 
 
@@ -122,7 +122,7 @@ def _metric_columns(
         yield _moved(delta, table, f"delta_{metric.name}_{number}", f"Δ\n{bucket.label}")
     drift = columns_of(scores.drift)[f"delta_{metric.name}"]
     label = scores.drift_metric(metric).label
-    yield _moved(drift, scores.drift, f"drift_{metric.name}", f"Δ{label} last\nless first")
+    yield _moved(drift, scores.drift, f"drift_{metric.name}", f"Δ{label} last\nminus first")
 
 
 def _moved(column: StudyColumn, table: StudyTable, name: str, head: str) -> Column[TableRow]:

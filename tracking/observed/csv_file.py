@@ -29,7 +29,7 @@ def read_csv(path: Path) -> SourceTable:
     """The runs of the file, in its order. Raises ImportRefusedError, DamagedFileError."""
     content = read_whole(path)
     if content is None:
-        raise refused("SOURCE", f"is {path}, which does not exist", "must be a csv file")
+        raise refused("SOURCE", f"is {path}, which does not exist", "must be a CSV file")
     text = decoded(path, content).removeprefix(BYTE_ORDER_MARK)
     delimiter = _delimiter(text)
     head, *lines = list(_lines(path, text, delimiter)) or [[]]

@@ -130,7 +130,7 @@ def read_source(source: str, experiment: str | None) -> SourceTable:
     path = Path(source).expanduser()
     if path.suffix.lower() not in CSV_ENDINGS:
         fault = f"is {source}"
-        allowed = "must be a csv file, or mlflow: and the address of a store"
+        allowed = "must be a CSV file, or an MLflow store such as mlflow:sqlite:///mlflow.db"
         near = f"{MLFLOW}{source}" if "://" in source else None
         raise refused("SOURCE", fault, allowed, near)
     return read_csv(path)

@@ -68,7 +68,7 @@ def _compared(outputs: Sequence[Output], texts: SetTexts, set_name: str) -> dict
         f"{len(chosen)} of {len(shared)} lines of {set_name}, "
         "evenly spaced among those on which rows differ; "
         f"seed {seeds}. "
-        f"Marked: words that the {compared_with} does not have there. Struck: words left out."
+        f"Marked: words added to the {compared_with}. Struck through: words left out."
     )
     samples = [_sample(outputs, fitting_texts, number) for number in chosen]
     return {"note": note, "samples": samples}

@@ -42,7 +42,7 @@ from tracking.table.text import Column, templates
 from tracking.words import count_of
 
 INTERVALS = "Bar: 95 % interval, simultaneous over all tested rows (Bonferroni)."
-HOLLOW_NOTE = "Hollow: the published difference."
+HOLLOW_NOTE = "Hollow markers: published differences."
 DEVIATIONS = "Error bars: one standard deviation over seeds."
 SIDE_BY_SIDE = "Rows of equal cost are drawn side by side."
 BY_LENGTH = (

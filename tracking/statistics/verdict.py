@@ -39,7 +39,7 @@ class MetricVerdict:
 
     def lines(self) -> list[str]:
         """The counts, the agreement of the order, and the rule, each one line of text."""
-        lines = [f"{self.metric.label} against the paper, rows: {self._counts()}."]
+        lines = [f"{self.metric.label} against the paper, number of rows: {self._counts()}."]
         agreement = rank_agreement(self.order)
         if agreement:
             rho, tau = (f"{_coefficient(value)} (p {_p_words(p)})" for value, p in agreement)
@@ -95,7 +95,7 @@ def rule(metric: Metric, reference: str) -> str:
             f"side of {reference}."
         ),
         "It disagrees if it is marked on the other side. Otherwise the difference is not shown.",
-        f"A published |Δ| of at most {metric.negligible:g} is none in the paper.",
+        f"A published |Δ| of at most {metric.negligible:g} counts as no difference.",
     ]
     if metric.agrees_within is None:
         sentences.append("No margin is stated for it, so it is not shown.")
@@ -103,7 +103,7 @@ def rule(metric: Metric, reference: str) -> str:
     scale = "in ln " if metric.exp_of else ""
     margin = f"{metric.agrees_within:g} {scale}{metric.label}"
     sentences.append(
-        f"It agrees if our whole interval lies within ± {margin}, "
+        f"The row then agrees if our whole interval lies within ± {margin}, "
         "and disagrees if all of it lies outside."
     )
     if metric.exp_of:

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from transformer.pictures.picture import Picture
 
 Sentence = Annotated[str, typer.Argument()]
-TargetOption = typer.Option(help="The target to read; by default the model's own translation.")
+TargetOption = typer.Option(help="The target sentence; by default, the model's own translation.")
 Target = Annotated[str | None, TargetOption]
 WordOption = typer.Option(
-    "--word", help="Draw only this query; its:2 is the second its. Repeatable."
+    "--word", help="Draw only what this word attends to; its:2 is the second its. Repeatable."
 )
 Queries = Annotated[list[str] | None, WordOption]
 HeadOption = typer.Option("--head", help="Draw only these heads, such as 5,6, counted from 1.")
@@ -50,7 +50,7 @@ def attention(
     grid: AsGrid = False,
     output: Output = Path("attention.html"),
 ) -> int:
-    """Draw what the heads of a model read in a sentence, as in the paper's Figures 3 to 5.
+    """Draw which words a model's heads attend to, as in the paper's Figures 3 to 5.
 
     Takes a trial, a checkpoint, an exported model or an MLflow run. Layers and heads are counted
     from 1.

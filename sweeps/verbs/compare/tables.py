@@ -91,9 +91,9 @@ def _metrics_table(
             head += f"\n[dim]seeds: {min(seed_counts)}[/]"
         table.add_column(head, justify="right", overflow="fold")
     table.add_column("difference", justify="right", no_wrap=True)
-    table.add_column("chance over seeds\n[dim]95 % interval, p[/]", no_wrap=True)
+    table.add_column("test over seeds\n[dim]95 % interval, p[/]", no_wrap=True)
     noun = comparisons[0].sides[0].study.task.sample
-    table.add_column(f"chance over {noun}s\n[dim]95 % interval, p[/]", overflow="fold")
+    table.add_column(f"test over {noun}s\n[dim]95 % interval, p[/]", overflow="fold")
     for comparison in comparisons:
         _add_section(table, comparison, are_studies, names_sets=len(sets) > 1)
     return table

@@ -62,7 +62,7 @@ def plan(
 ) -> int:
     """Show what a sweep would run and cost, for a new study or a recorded one.
 
-    Nothing is started, except that --calibrate times some steps. With --lock, you commit to what
+    Nothing is started, except that --calibrate times some steps. With --lock, you record what
     the study will be.
     """
     from sweeps.costs.estimate import estimate_of
@@ -89,7 +89,7 @@ def plan(
         OUT.print(lock_text, soft_wrap=True)
     if check:
         store = ", tracking store" if planned.composition.shared.tracking.enabled else ""
-        OUT.print(f"[green]Checked[/]: places{store}, machines, memory and disk")
+        OUT.print(f"[green]Checked[/]: folders{store}, machines, memory and disk")
     _print_next(planned, overrides, changed_code)
     return 0
 

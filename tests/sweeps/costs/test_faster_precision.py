@@ -57,7 +57,7 @@ task = Task(
 """
 BASE = "model: {size: 8}\ntrain: {steps: 40, precision: fp32}\n"
 TOY = ("task=toy", "sweep.name=toy")
-FASTER = "bf16 trains 4.0 times as fast as fp32 on this machine; train.precision=bf16 chooses it"
+FASTER = "bf16 trains 4.0 times as fast as fp32 on this machine; set train.precision=bf16 to use it"
 
 
 @pytest.fixture
@@ -121,16 +121,16 @@ def test_the_doctor_says_it_of_each_scale(tmp_path: Path, monkeypatch: pytest.Mo
     cache.write_text(json.dumps({key: {"fp32": 1.0, "bf16": 3.0} for key in entries}))
     checks = json.loads(allelse(folder, "doctor", "--json").stdout)
     precisions = {
-        entry["what"]: entry for entry in checks if entry["what"].startswith("precision of ")
+        entry["what"]: entry for entry in checks if entry["what"].startswith("precision at scale ")
     }
-    assert precisions["precision of tiny"]["state"] == "ok"
+    assert precisions["precision at scale tiny"]["state"] == "ok"
     for scale in ("half", "paper"):
-        entry = precisions[f"precision of {scale}"]
+        entry = precisions[f"precision at scale {scale}"]
         assert (entry["state"], entry["found"]) == (
             "warning",
             "fp32 trains 3.0 times as fast as bf16 on this machine",
         )
-        assert entry["advice"].startswith("train.precision=fp32 ")
+        assert entry["advice"].startswith("set train.precision=fp32 ")
 
 
 def test_every_precision_of_translation_is_timed() -> None:

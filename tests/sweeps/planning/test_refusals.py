@@ -109,7 +109,7 @@ TYPED: list[tuple[str, list[str]]] = [
     (
         "train data=files 'data.dev=[only one]'",
         [
-            "data.train (conf/data/files.yaml:6) is None must be [source file, target file]",
+            "data.train (conf/data/files.yaml:6) is null must be [source file, target file]",
             "data.dev (command line) is ['only one']",
         ],
     ),
@@ -190,7 +190,7 @@ TYPED: list[tuple[str, list[str]]] = [
     ),
     (
         "plan data=files data.train=[a,b],[c,d] data.dev=[a,b] data.test=[a,b]",
-        ["data.train (command line) is None in base, which every row is compared with"],
+        ["data.train (command line) is null in base, which every row is compared with"],
     ),
     (
         "plan 'sweep.vary=[{}]'",

@@ -392,7 +392,7 @@ def test_all_problems_are_told_at_once_with_where_their_keys_are_set(here: Path)
 def test_a_plan_that_can_run_is_checked_and_leaves_nothing(tmp_path: Path) -> None:
     outcome = typed(tmp_path, "plan", "--check", "tracking.uri=http://user:word@127.0.0.1:1")
     assert outcome.exit_code == 0, outcome.output
-    assert "Checked: places" in outcome.stdout
+    assert "Checked: folders" in outcome.stdout
     assert "now (Connection refused)" in outcome.stderr
     assert "word" not in outcome.stderr
     assert contents(tmp_path) == []

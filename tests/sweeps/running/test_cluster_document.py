@@ -56,7 +56,7 @@ def test_the_commands_for_two_nodes_run_a_sweep_on_both(two: Machines, tmp_path:
     check, sweep = commands("### Run the sweep")
     study = [*SMALL, *TEXT, "sweep.name=documented", "sweep.rows=[base]", "train.steps=40", *HERE]
     checked = typed(two.head, settings, check, folder, *study)
-    assert "Checked: places, tracking store, machines" in checked
+    assert "Checked: folders, tracking store, machines" in checked
     assert "1 of 1 finished" in typed(two.head, settings, sweep, folder, *study)
     watch, follow, stop_trial, stop = commands("## Watch and stop from a laptop")
     command = [

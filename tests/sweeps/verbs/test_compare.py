@@ -39,8 +39,8 @@ def test_two_rows_show_settings_both_kinds_of_chance_and_sentences(folder: Path)
     for words in (
         "base and a_heads_1: differences are a_heads_1 − base",
         "model.n_heads",
-        "chance over seeds",
-        "chance over sentences",
+        "test over seeds",
+        "test over sentences",
         "worse",
         "over the 2 rows of the study, as in the table",
         "seed 3:",
@@ -171,7 +171,7 @@ def test_a_task_without_texts_names_samples_by_their_place(tmp_path: Path) -> No
     sentence_studies.make(tmp_path / "runs/reading", {"base": 0.5, "deep": 0.9}, (1, 2, 3))
     text = printed(tmp_path, "compare", "base", "deep", "sweep.name=reading")
     for words in (
-        "chance over samples",
+        "test over samples",
         "trials have no counts for memory",
         "The 10 samples that differ most",
         "by its place in the set",

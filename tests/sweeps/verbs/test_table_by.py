@@ -71,7 +71,7 @@ def test_csv_has_a_line_per_row_metric_and_bucket(folder: Path) -> None:
         float(long[1]["score"]) - float(long[0]["score"])
     )
     assert (long[1]["p"], long[1]["finding"]) == ("", "")
-    drift = [line for line in all_lines if line["bucket"] == "last less first"]
+    drift = [line for line in all_lines if line["bucket"] == "last minus first"]
     by_row = {line["row"]: line for line in drift if line["metric"] == "nll"}
     assert float(by_row["a_heads_1"]["delta"]) == pytest.approx(0.285, abs=0.02)
     assert by_row["a_heads_1"]["finding"] == "worse"
@@ -93,7 +93,7 @@ def test_every_format_shows_buckets_with_their_numbers_of_sentences(
     assert [text.count(head) > 0 for head in ("1–10", "11–20", "21–30", "31–40")] == [True] * 4
     words = " ".join(re.sub("<[^>]*>", " ", text).split())
     assert "Buckets of 10, 10, 10 and 10 sentences" in words
-    assert "Only last less first is tested, over seeds of 2 rows" in words
+    assert "Only last minus first is tested, over seeds of 2 rows" in words
 
 
 def test_a_terminal_shows_a_table_per_metric_and_one_caption(folder: Path) -> None:

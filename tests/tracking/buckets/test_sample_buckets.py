@@ -130,7 +130,7 @@ def test_the_change_is_tested_over_seeds_and_buckets_are_not(study: Study) -> No
         [getattr(expected.tests["far"], name) for name in ("difference", "low", "high", "p")]
     )
     assert scores.drift.findings.mark(scores.drift.rows[1], metric) == "▼"
-    assert "Only last less first is tested, over seeds of 1 row (Holm): ▼ worse" in caption(scores)
+    assert "Only last minus first is tested, over seeds of 1 row (Holm): ▼ worse" in caption(scores)
 
 
 def test_without_three_seeds_nothing_is_tested_and_the_caption_says_so(study: Study) -> None:

@@ -106,7 +106,7 @@ def test_every_wrong_name_is_refused_at_once(folder: Path) -> None:
     ):
         refused_for(folder, [reason], "import", "runs.csv", *words)
     refused_for(folder, ["SOURCE is gone.csv, which does not exist"], "import", "gone.csv")
-    refused_for(folder, ["SOURCE is mlflow.db … must be a csv file"], "import", "mlflow.db")
+    refused_for(folder, ["SOURCE is mlflow.db … must be a CSV file"], "import", "mlflow.db")
     missing = "SOURCE is sqlite:///gone.db, and gone.db does not exist"
     refused_for(folder, [missing], "import", "mlflow:sqlite:///gone.db")
     assert not (folder / "gone.db").exists()

@@ -73,7 +73,7 @@ def test_table_verdict_and_costs_say_what_the_study_says(page: str) -> None:
     assert "in all" in said(page, "th")
     assert "9 h 15 min" in cells, "nine trials of 3 700 s"
     assert "8.57e18" in cells, "nine trials of 9.52e17 FLOPs"
-    assert "BLEU against the paper, rows: agrees 1, not shown 1." in notes
+    assert "BLEU against the paper, number of rows: agrees 1, not shown 1." in notes
     assert "95 % interval" in notes
     assert "Error bars" in notes
     assert "three random seeds each" in notes, "the methods"

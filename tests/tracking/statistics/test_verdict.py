@@ -75,7 +75,7 @@ def test_numbers_of_the_rule_are_the_metric_s_and_printed_with_it() -> None:
         a_family(replace(BLEU, agrees_within=None), row=(0, 0)), {"base": 25.8, "row": 25.8}
     ) == {"row": "not shown (none in the paper)"}
     for phrase in (
-        "at most 0.02 is none",
+        "at most 0.02 counts as no difference",
         "within ± 0.02 in ln PPL",
         "For that, PPL is compared as ln PPL.",
     ):
