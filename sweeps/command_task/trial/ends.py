@@ -55,7 +55,7 @@ def without_metric(written: WrittenMetric, names: Mapping[str, str]) -> CommandE
     origin = f" in {written.source}" if written.source else ""
     fault = f"the command wrote no {written.point}{origin}, which gives {written.metric.name}"
     if not names:
-        return CommandError(f"{fault}; it wrote no metric at all")
+        return CommandError(f"{fault}; it wrote no metric below {{out}} or on standard output")
     similar = nearest(written.point, names)
     hint = f" (did you mean {similar}?)" if similar else ""
     listed = ", ".join(f"{name} in {source}" for name, source in sorted(names.items()))
