@@ -106,7 +106,7 @@ def cases() -> Iterator[object]:
 
 @pytest.mark.ray
 @pytest.mark.slow
-@pytest.mark.parametrize("script", cases())
+@pytest.mark.parametrize("script", list(cases()))
 def test_an_unchanged_script_survives_the_death_of_a_worker_and_of_the_sweep(
     script: Script, joined_ray: JoinedRay, tmp_path: Path
 ) -> None:
@@ -228,13 +228,18 @@ def undisturbed_values(
         del words[resume : resume + 2]
         words[words.index("--out") + 1] = str(folder / "alone" / trial.name)
         commands.append(words)
+    run_alone(commands, folder)
+    return {trial: values_in(folder / "alone" / trial.name, script) for trial in trials}
+
+
+def run_alone(commands: Sequence[Sequence[str]], folder: Path) -> None:
+    """Run the script with each of these arguments, one after another."""
     subprocess.run(
         [sys.executable, "-c", RUNS, json.dumps(commands)],
         cwd=folder,
         env={**os.environ, **ONE_THREAD},
         check=True,
     )
-    return {trial: values_in(folder / "alone" / trial.name, script) for trial in trials}
 
 
 def values_in(out: Path, script: Script) -> list[tuple[int, float]]:
@@ -245,6 +250,17 @@ def values_in(out: Path, script: Script) -> list[tuple[int, float]]:
         if point.name == script.written and point.step is not None:
             values.append((point.step, point.value))
     return values
+
+
+@pytest.mark.slow
+def test_trainer_resumed_at_its_last_step_trains_no_further(tmp_path: Path) -> None:
+    command = ["reviews.py", "--steps", "10", "--out", "out"]
+    run_alone([command, [*command, "--resume", "out/checkpoint-10"]], copied("trainer", tmp_path))
+    state = json.loads((tmp_path / "out" / "trainer_state.json").read_text("utf-8"))
+    evaluated = [entry for entry in state["log_history"] if "eval_accuracy" in entry]
+    first, second = [(entry["step"], entry["eval_accuracy"]) for entry in evaluated]
+    assert first == second
+    assert state["global_step"] == 10
 
 
 @pytest.mark.parametrize("folder", ["gpt", "lightning", "trainer"])
