@@ -67,6 +67,8 @@ BAR = re.compile(
     r"(?:^|[:\s])\s*(?:\d+%\|[^|]*\|\s*)?(?P<step>\d+)/(?P<steps>\d+)\s+(?:\[\d|[━=>.-]|\[[=>.])"
 )
 """A progress bar of tqdm or Keras: ``45%|████▌  | 45/100 [00:12<00:15, loss=0.5]``."""
+BAR_HEAD = re.compile(r"^[^|]*\d%\|[^|]*\|")
+"""A bar up to its numbers. ``Epoch 2: 45%`` is no metric."""
 OTHER_BAR = re.compile(
     r"^\W*(?:(?:down|up)?load|fetch|read|writ|sav|extract|prepar|preprocess|process|tokeniz|map|filter|"
     r"generat|build|eval|valid|val\b|test|predict|infer)[^|]*%\|",
@@ -168,7 +170,7 @@ def points_in(line: str, position: Position) -> Iterator[WrittenPoint]:
     if record is not None:
         yield from points_of(record, SOURCE, position.number)
         return
-    message = LOG_HEAD.sub("", line)
+    message = BAR_HEAD.sub("", LOG_HEAD.sub("", line))
     values: dict[str, float] = {}
     for match in sorted([*WORD.finditer(message), *PAIR.finditer(message)], key=re.Match.start):
         words = match["name"].split()
