@@ -1,5 +1,6 @@
 """How a command may end, and the errors with which its trial then fails."""
 
+import re
 import signal
 from collections.abc import Mapping, Sequence
 
@@ -8,6 +9,8 @@ from sweeps.command_task.trial.process import CommandProcess
 from sweeps.problems import nearest
 
 MAY_BE_MEMORY = "perhaps because the machine ran out of memory"
+OUT_EXISTS = re.compile(r"FileExistsError: .*/out'")
+MAKES_OUT = "{out} is there when the command starts; to let it make a folder, write {out}/run"
 
 
 class CommandError(RuntimeError):
@@ -44,7 +47,14 @@ def with_lines(fault: str, lines: Sequence[str]) -> str:
     if not lines:
         return f"{fault}, and printed nothing"
     shown = "\n".join(f"  {line}" for line in lines)
-    return f"{fault}: {lines[-1].strip()}\nIts last lines:\n{shown}"
+    hint = hint_of(lines)
+    cause = f"{lines[-1].strip()} ({hint})" if hint else lines[-1].strip()
+    return f"{fault}: {cause}\nIts last lines:\n{shown}"
+
+
+def hint_of(lines: Sequence[str]) -> str:
+    """What helps a command with these last lines; "" if they don't tell."""
+    return MAKES_OUT if lines and OUT_EXISTS.search(lines[-1]) else ""
 
 
 def without_metric(written: WrittenMetric, names: Mapping[str, str]) -> CommandError:

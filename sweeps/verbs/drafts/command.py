@@ -38,7 +38,7 @@ def write_draft(name: str, typed: Sequence[str], here: Path) -> None:
     OUT.print(f"Wrote {escape(str(path))}", soft_wrap=True)
     for line in ADVICE:
         OUT.print(escape(line), soft_wrap=True)
-    next_command(f"allelse probe -- {shell_line(words[len(drafted.env) :])}")
+    next_command(f"allelse probe -- {shell_line(words)}")
 
 
 def _name_problems(name: str, here: Path) -> Iterator[Problem]:

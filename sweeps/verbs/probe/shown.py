@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sweeps.command_task.lookup import FOLDER, command_names
+from sweeps.command_task.trial.ends import hint_of
 from sweeps.console import OUT, next_command
 from sweeps.verbs.probe.listing import ListedMetric, by_name
 from sweeps.verbs.probe.pasted import UNDECIDED, pasted
@@ -45,7 +46,8 @@ def show(words: Sequence[str], ran: Ran, metrics: Sequence[ListedMetric], here: 
     if block:
         _show_block(block, words, here)
     elif has_failed:
-        OUT.print("\nIt wrote no metric. Mend the command first: it should run as you typed it.")
+        advice = hint_of(ran.lines) or "Mend the command first: it should run as you typed it"
+        OUT.print(f"\nIt wrote no metric. {advice}.", soft_wrap=True)
     elif not changing:
         _show_nothing(ran)
 

@@ -10,7 +10,7 @@ from typed import printed, refusal, typed
 
 from sweeps.command_task.lookup import command_task
 from sweeps.verbs.probe.resume import NotComparableError, run_until_killed
-from sweeps.verbs.probe.run import fresh_workspace
+from sweeps.verbs.probe.workspace import fresh_workspace
 
 STEPS = 12
 SCRIPT = """\
