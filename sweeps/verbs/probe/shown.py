@@ -35,6 +35,9 @@ def show(words: Sequence[str], ran: Ran, metrics: Sequence[ListedMetric], here: 
     has_failed = ran.code != 0 and not ran.was_ended
     if has_failed:
         _show_lines(ran.lines)
+        hint = hint_of(ran.lines)
+        if hint:
+            OUT.print(f"\n{hint}.", soft_wrap=True)
     changing = [metric for metric in metrics if not metric.is_constant]
     if changing:
         OUT.print()
@@ -46,8 +49,7 @@ def show(words: Sequence[str], ran: Ran, metrics: Sequence[ListedMetric], here: 
     if block:
         _show_block(block, words, here)
     elif has_failed:
-        advice = hint_of(ran.lines) or "Mend the command first: it should run as you typed it"
-        OUT.print(f"\nIt wrote no metric. {advice}.", soft_wrap=True)
+        OUT.print("\nIt wrote no metric. Mend the command first: it should run as you typed it.")
     elif not changing:
         _show_nothing(ran)
 

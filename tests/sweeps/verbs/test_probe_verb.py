@@ -172,7 +172,7 @@ def test_files_above_the_current_folder_are_there(tmp_path: Path) -> None:
 
 
 def test_a_command_that_makes_its_output_folder_is_told_where(tmp_path: Path) -> None:
-    script = "import os, sys; os.mkdir(sys.argv[2]); print('loss: 0.5')"
+    script = "import os, sys\nos.mkdir(sys.argv[2])\nprint('loss: 0.5')\n"
     (tmp_path / "train.py").write_text(script)
     done = typed(tmp_path, "probe", "--", "python", "train.py", "--out", "runs/1")
     assert done.exit_code == 1
