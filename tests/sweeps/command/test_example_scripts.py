@@ -5,15 +5,15 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
 import pytest
 from joined_ray import ACTIVATED, JoinedRay
-from studies import Running, allelse, lines, wait_until
+from studies import Running, lines, wait_until
 from typed import printed
 
 from examples import EXAMPLES, copied
@@ -98,90 +98,116 @@ TRAINER = Script(
 SCRIPTS = (GPT, LIGHTNING, TRAINER)
 
 
-def cases() -> Iterator[object]:
-    """All rows and seeds of each script, and the short ones."""
-    for script in SCRIPTS:
-        yield pytest.param(script, marks=pytest.mark.faults, id=script.folder)
-        yield pytest.param(script.short(), id=f"{script.folder}-short")
-
-
 @pytest.mark.ray
 @pytest.mark.slow
-@pytest.mark.parametrize("script", list(cases()))
-def test_an_unchanged_script_survives_the_death_of_a_worker_and_of_the_sweep(
-    script: Script, joined_ray: JoinedRay, tmp_path: Path
+@pytest.mark.parametrize(
+    "scripts",
+    [
+        pytest.param(SCRIPTS, marks=pytest.mark.faults, id="all rows and seeds"),
+        pytest.param([script.short() for script in SCRIPTS], id="two trials of each"),
+    ],
+)
+def test_unchanged_scripts_survive_the_death_of_a_worker_and_of_the_sweep(
+    scripts: Sequence[Script], joined_ray: JoinedRay, tmp_path: Path
 ) -> None:
-    folder = copied(script.folder, tmp_path)
-    study = folder / "runs" / "s"
-    words = script.sweep(joined_ray.word)
     environment = {**os.environ, **ACTIVATED, **joined_ray.environment}
-    running = Running.start(*words, cwd=folder, trial=study, env=environment)
-    scripts = RunningScripts(running, study, script)
-    first = scripts.stopped()
-    kill_worker(scripts.processes[first])
-    second = scripts.stopped(other_than=first)
-    running.kill()
-    assert len(results(study)) < script.trials
-    done = allelse(*words, cwd=folder, env=environment, timeout=PATIENCE_S)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-    table = json.loads(printed(folder, "table", "--format", "json", "sweep.name=s"))
-    assert [row["seeds"] for row in table] == [len(script.seeds)] * len(script.rows)
-    assert len(results(study)) == script.trials
-    resumed = [path.parent for path in results(study) if "--- goes on from " in log(path.parent)]
-    assert {first, second} <= set(resumed)
-    undisturbed = undisturbed_values(script, resumed, folder)
-    for trial in resumed:
-        assert journal_values(script, trial) == undisturbed[trial], trial.name
-    for path in results(study):
-        assert [step for step, _ in journal_values(script, path.parent)] == script.steps
+    sweeps: list[Sweep] = []
+    for script in scripts:  # at once, since each waits for its processes more than it computes
+        folder = copied(script.folder, tmp_path / script.folder)
+        sweeps.append(Sweep(script, folder, joined_ray.word, environment))
+    wait_until(
+        lambda: sum(sweep.has_struck() for sweep in sweeps) == len(sweeps), "kills", PATIENCE_S
+    )
+    for sweep in sweeps:
+        assert len(sweep.results) < sweep.script.trials
+        sweep.start()
+    for sweep in sweeps:
+        code, output = sweep.running.finish(PATIENCE_S)
+        assert code == 0, output
+        check(sweep)
 
 
-@dataclass
-class RunningScripts:
-    """The scripts of a sweep's trials, as they run: ``processes`` by the trial's folder."""
+class Sweep:
+    """A sweep of a script, whose processes are looked for and killed."""
 
-    running: Running
-    study: Path
-    script: Script
-    processes: dict[Path, psutil.Process] = field(default_factory=dict)
+    def __init__(
+        self, script: Script, folder: Path, word: str, environment: Mapping[str, str]
+    ) -> None:
+        self.script = script
+        self.folder = folder
+        self.study = folder / "runs" / "s"
+        self.struck: list[Path] = []  # the trial that lost its worker, and one of a lost sweep
+        self._words = script.sweep(word)
+        self._environment = dict(environment)
+        self._processes: dict[Path, psutil.Process] = {}  # the first script of each trial
+        self.start()
 
-    def stopped(self, other_than: Path | None = None) -> Path:
-        """The trial of a script that has saved a checkpoint, and was then stopped so that it can't
-        end. Only the journals tell what else it has done."""
-        stopped: list[Path] = []
+    def start(self) -> None:
+        self.running = Running.start(
+            *self._words, cwd=self.folder, trial=self.study, env=self._environment
+        )
 
-        def is_stopped() -> bool:
-            self._look_for_new_ones()
-            for trial, process in self.processes.items():
-                if trial != other_than and self._has_saved(trial) and suspended(process):
-                    stopped.append(trial)
-                    return True
-            return self.running.ended()
+    @property
+    def results(self) -> list[Path]:
+        return list(self.study.glob("*/result.json"))
 
-        wait_until(is_stopped, "a script with a checkpoint", PATIENCE_S)
-        assert stopped, self.running.process.communicate()[0]
-        return stopped[0]
+    def has_struck(self) -> bool:
+        """Whether the worker of a trial with a checkpoint has been killed, and later the sweep in
+        the middle of another trial with one."""
+        if len(self.struck) == 2:
+            return True
+        assert not self.running.ended(), self.running.process.communicate()[0]
+        trial = self._stopped_trial()
+        if trial is not None:
+            self.struck.append(trial)
+            if len(self.struck) == 1:
+                kill_worker(self._processes[trial])
+            else:
+                self.running.kill()
+        return False
 
-    def _has_saved(self, trial: Path) -> bool:
+    def _stopped_trial(self) -> Path | None:
+        """Another trial whose script has saved a checkpoint, and was stopped so that it can't end
+        before it is killed."""
+        self._look_for_processes()
+        for trial, process in self._processes.items():
+            if trial not in self.struck and self._has_checkpoint(trial) and suspended(process):
+                return trial
+        return None
+
+    def _has_checkpoint(self, trial: Path) -> bool:
         paths = trial.glob(f"checkpoints/*/files/out/{self.script.checkpoints}")
         return any(path.stat().st_size for path in paths)
 
-    def _look_for_new_ones(self) -> None:
-        """Each trial has one process: scripts that were resumed are those of a later attempt."""
-        begun = {self.study / path.relative_to(self.study).parts[0] for path in self._outputs()}
-        if begun <= self.processes.keys():
+    def _look_for_processes(self) -> None:
+        outputs = self.study.glob("*/checkpoints/*/files/output.txt")
+        begun = {self.study / path.relative_to(self.study).parts[0] for path in outputs}
+        new_trials = begun - self._processes.keys()
+        if not new_trials:
             return
         for process in psutil.process_iter(["cmdline"]):
             words = process.info["cmdline"] or []
             if words[1:2] != [f"{self.script.task}.py"]:  # not its guard
                 continue
-            for trial in begun - self.processes.keys():
+            for trial in new_trials:
                 if any(word.startswith(f"{trial}/") for word in words):
-                    self.processes[trial] = process
+                    self._processes[trial] = process
 
-    def _outputs(self) -> Iterator[Path]:
-        return self.study.glob("*/checkpoints/*/files/output.txt")
+
+def check(sweep: Sweep) -> None:
+    """The table has every trial, and the metrics of resumed ones are those of undisturbed runs."""
+    script = sweep.script
+    trials = [path.parent for path in sweep.results]
+    assert len(trials) == script.trials
+    table = json.loads(printed(sweep.folder, "table", "--format", "json", "sweep.name=s"))
+    assert [row["seeds"] for row in table] == [len(script.seeds)] * len(script.rows)
+    for trial in trials:
+        assert [step for step, _ in journal_values(script, trial)] == script.steps, trial.name
+    resumed = [trial for trial in trials if "--- goes on from " in log(trial)]
+    assert set(sweep.struck) <= set(resumed)
+    undisturbed = undisturbed_values(script, resumed, sweep.folder)
+    for trial in resumed:
+        assert journal_values(script, trial) == undisturbed[trial], trial.name
 
 
 def suspended(process: psutil.Process) -> bool:
@@ -198,10 +224,6 @@ def kill_worker(script: psutil.Process) -> None:
     for relative in (worker, *worker.children(recursive=True)):
         with suppress(psutil.NoSuchProcess):
             relative.kill()
-
-
-def results(study: Path) -> list[Path]:
-    return list(study.glob("*/result.json"))
 
 
 def log(trial: Path) -> str:
