@@ -115,9 +115,12 @@ def test_unchanged_scripts_survive_the_death_of_a_worker_and_of_the_sweep(
     for script in scripts:  # at once, since each waits for its processes more than it computes
         folder = copied(script.folder, tmp_path / script.folder)
         sweeps.append(Sweep(script, folder, joined_ray.word, environment))
-    wait_until(
-        lambda: sum(sweep.has_struck() for sweep in sweeps) == len(sweeps), "kills", PATIENCE_S
-    )
+
+    def all_have_struck() -> bool:
+        answers = [sweep.has_struck() for sweep in sweeps]
+        return all(answers)
+
+    wait_until(all_have_struck, "the kills", PATIENCE_S)
     for sweep in sweeps:
         assert len(sweep.results) < sweep.script.trials
         sweep.start()
