@@ -68,32 +68,32 @@ class Script:
 GPT = Script(
     "gpt",
     "small_gpt",
-    "steps=40",
+    "steps=60",
     ("base", "narrow", "no_dropout", "one_layer"),
     "checkpoint-*.pt",
     "dev/loss",
     "dev_loss",
-    [20, 40],
+    [20, 40, 60],
 )
 LIGHTNING = Script(
     "lightning",
     "moons",
-    "epochs=2",
+    "epochs=8",
     ("base", "slow", "narrow", "one_layer"),
     "*.ckpt",
     "dev/accuracy",
     "accuracy",
-    [19, 39],
+    list(range(19, 160, 20)),
 )
 TRAINER = Script(
     "trainer",
     "reviews",
-    "steps=20",
+    "steps=40",
     ("base", "narrow", "no_dropout", "two_layers"),
     "checkpoint-*/trainer_state.json",
     "dev/accuracy",
     "eval_accuracy",
-    [10, 20],
+    [10, 20, 30, 40],
 )
 SCRIPTS = (GPT, LIGHTNING, TRAINER)
 
@@ -142,7 +142,7 @@ class Sweep:
         self.struck: list[Path] = []  # the trial that lost its worker, and one of a lost sweep
         self._words = script.sweep(word)
         self._environment = dict(environment)
-        self._processes: dict[Path, psutil.Process] = {}  # the first script of each trial
+        self._processes: dict[Path, psutil.Process] = {}  # the script of each trial that runs
         self.start()
 
     def start(self) -> None:
@@ -155,8 +155,8 @@ class Sweep:
         return list(self.study.glob("*/result.json"))
 
     def has_struck(self) -> bool:
-        """Whether the worker of a trial with a checkpoint has been killed, and later the sweep in
-        the middle of another trial with one."""
+        """Whether the worker of a trial with a checkpoint has been killed, and later the sweep, in
+        the middle of a trial with one."""
         if len(self.struck) == 2:
             return True
         assert not self.running.ended(), self.running.process.communicate()[0]
@@ -164,19 +164,25 @@ class Sweep:
         if trial is not None:
             self.struck.append(trial)
             if len(self.struck) == 1:
-                kill_worker(self._processes[trial])
+                kill_worker(self._processes.pop(trial))
             else:
                 self.running.kill()
         return False
 
     def _stopped_trial(self) -> Path | None:
-        """Another trial whose script has saved a checkpoint, and was stopped so that it can't end
-        before it is killed."""
+        """A trial whose script has saved a checkpoint, and was stopped so that it can't end before
+        it is killed."""
         self._look_for_processes()
-        for trial, process in self._processes.items():
-            if trial not in self.struck and self._has_checkpoint(trial) and suspended(process):
-                return trial
+        for trial, process in list(self._processes.items()):
+            if self._is_next(trial) and self._has_checkpoint(trial):
+                if suspended(process):
+                    return trial
+                del self._processes[trial]  # a later attempt has another one
         return None
+
+    def _is_next(self, trial: Path) -> bool:
+        """Each trial is struck once, unless the others have all ended."""
+        return trial not in self.struck or len(self.results) == self.script.trials - 1
 
     def _has_checkpoint(self, trial: Path) -> bool:
         paths = trial.glob(f"checkpoints/*/files/out/{self.script.checkpoints}")
@@ -185,7 +191,8 @@ class Sweep:
     def _look_for_processes(self) -> None:
         outputs = self.study.glob("*/checkpoints/*/files/output.txt")
         begun = {self.study / path.relative_to(self.study).parts[0] for path in outputs}
-        new_trials = begun - self._processes.keys()
+        ended = {path.parent for path in self.results}
+        new_trials = begun - ended - self._processes.keys()
         if not new_trials:
             return
         for process in psutil.process_iter(["cmdline"]):
