@@ -192,7 +192,7 @@ class Sweep:
         outputs = self.study.glob("*/checkpoints/*/files/output.txt")
         begun = {self.study / path.relative_to(self.study).parts[0] for path in outputs}
         ended = {path.parent for path in self.results}
-        new_trials = begun - ended - self._processes.keys()
+        new_trials = set(filter(self._is_next, begun - ended - self._processes.keys()))
         if not new_trials:
             return
         for process in psutil.process_iter(["cmdline"]):
