@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -110,17 +110,15 @@ SCRIPTS = (GPT, LIGHTNING, TRAINER)
 def test_unchanged_scripts_survive_the_death_of_a_worker_and_of_the_sweep(
     scripts: Sequence[Script], joined_ray: JoinedRay, tmp_path: Path
 ) -> None:
-    environment = {**os.environ, **ACTIVATED, **joined_ray.environment}
     sweeps: list[Sweep] = []
-    for script in scripts:  # at once, since each waits for its processes more than it computes
+    for script in scripts:
         folder = copied(script.folder, tmp_path / script.folder)
-        sweeps.append(Sweep(script, folder, joined_ray.word, environment))
+        sweeps.append(Sweep(script, folder, joined_ray))
 
-    def all_have_struck() -> bool:
-        answers = [sweep.has_struck() for sweep in sweeps]
-        return all(answers)
-
-    wait_until(all_have_struck, "the kills", PATIENCE_S)
+    # side by side, since each waits for its processes more than it computes
+    for number, sweep in enumerate(sweeps):
+        sweep.start(meanwhile=sweeps[:number])
+    wait_until(lambda: have_struck(sweeps), "the kills", PATIENCE_S)
     for sweep in sweeps:
         assert len(sweep.results) < sweep.script.trials
         sweep.start()
@@ -130,25 +128,37 @@ def test_unchanged_scripts_survive_the_death_of_a_worker_and_of_the_sweep(
         check(sweep)
 
 
+def have_struck(sweeps: Sequence["Sweep"]) -> bool:
+    """Whether all have. Each is looked at."""
+    answers = [sweep.has_struck() for sweep in sweeps]
+    return all(answers)
+
+
 class Sweep:
     """A sweep of a script, whose processes are looked for and killed."""
 
-    def __init__(
-        self, script: Script, folder: Path, word: str, environment: Mapping[str, str]
-    ) -> None:
+    running: Running
+
+    def __init__(self, script: Script, folder: Path, ray: JoinedRay) -> None:
         self.script = script
         self.folder = folder
         self.study = folder / "runs" / "s"
         self.struck: list[Path] = []  # the trial that lost its worker, and one of a lost sweep
-        self._words = script.sweep(word)
-        self._environment = dict(environment)
+        self._words = script.sweep(ray.word)
+        self._environment = {**os.environ, **ACTIVATED, **ray.environment}
         self._processes: dict[Path, psutil.Process] = {}  # the script of each trial that runs
-        self.start()
 
-    def start(self) -> None:
+    def start(self, meanwhile: Sequence["Sweep"] = ()) -> None:
+        """Start it, and wait until it runs a script. The others are struck meanwhile."""
         self.running = Running.start(
             *self._words, cwd=self.folder, trial=self.study, env=self._environment
         )
+
+        def has_begun() -> bool:
+            have_struck(meanwhile)
+            return any(True for _ in self._scripts()) or self.running.ended()
+
+        wait_until(has_begun, "a script", PATIENCE_S)
 
     @property
     def results(self) -> list[Path]:
@@ -193,15 +203,21 @@ class Sweep:
         begun = {self.study / path.relative_to(self.study).parts[0] for path in outputs}
         ended = {path.parent for path in self.results}
         new_trials = set(filter(self._is_next, begun - ended - self._processes.keys()))
-        if not new_trials:
-            return
+        if new_trials:
+            for trial, process in self._scripts():
+                if trial in new_trials:
+                    self._processes[trial] = process
+
+    def _scripts(self) -> Iterator[tuple[Path, psutil.Process]]:
+        """The scripts that run, each with the folder of its trial."""
         for process in psutil.process_iter(["cmdline"]):
             words = process.info["cmdline"] or []
             if words[1:2] != [f"{self.script.task}.py"]:  # not its guard
                 continue
-            for trial in new_trials:
-                if any(word.startswith(f"{trial}/") for word in words):
-                    self._processes[trial] = process
+            for word in words:
+                if word.startswith(f"{self.study}/"):
+                    yield self.study / Path(word).relative_to(self.study).parts[0], process
+                    break
 
 
 def check(sweep: Sweep) -> None:
