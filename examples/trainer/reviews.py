@@ -7,9 +7,11 @@ Trainer writes its metrics to ``trainer_state.json``, and resumes from its own c
 
 import argparse
 import random
+from pathlib import Path
 
 import torch
 from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
+from transformers.trainer_callback import TrainerState
 
 WORDS = {
     1: ("fine", "lovely", "great", "warm"),
@@ -35,6 +37,13 @@ def reviews(number, seed):
 def accuracy(prediction):
     right = prediction.predictions.argmax(axis=1) == prediction.label_ids
     return {"accuracy": right.mean().item()}
+
+
+def state_of(checkpoint):
+    """Trainer's state in a checkpoint, or a new one."""
+    if not checkpoint:
+        return TrainerState()
+    return TrainerState.load_from_json(str(Path(checkpoint, "trainer_state.json")))
 
 
 def main():
@@ -73,14 +82,22 @@ def main():
         report_to="none",
         disable_tqdm=True,
     )
+    state = state_of(options.resume)
+    model = BertForSequenceClassification(config)
+    if options.resume:
+        model = BertForSequenceClassification.from_pretrained(options.resume)
     trainer = Trainer(
-        BertForSequenceClassification(config),
+        model,
         settings,
         train_dataset=reviews(400, seed=0),
         eval_dataset=reviews(200, seed=1),
         compute_metrics=accuracy,
     )
-    trainer.train(resume_from_checkpoint=options.resume)
+    if state.global_step < options.steps:
+        trainer.train(resume_from_checkpoint=options.resume)
+    else:  # `train` would train one step too many
+        trainer.state = state
+        trainer.evaluate()
     trainer.save_state()
 
 

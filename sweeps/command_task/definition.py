@@ -84,17 +84,15 @@ def words(value: Any) -> tuple[str, ...]:
     return tuple(text_of(part, BOOLEANS[0]) for part in parts)
 
 
-def arguments(value: Any) -> dict[str, Any]:
-    """Base's values by key."""
-    keys = mapping(value)
-    for name, key_value in keys.items():
-        if not name.isidentifier() or iskeyword(name):
-            raise UnfitError(f'must have keys of letters, digits and _, and "{name}" is none')
-        if name == "seed":
-            raise UnfitError("must not hold the seed: write {seed} in the command")
-        if not _is_plain(key_value):
-            raise UnfitError(f"must hold plain values and lists, and {name} is {key_value!r:.40}")
-    return keys
+def fault_of_argument(name: str, value: Any) -> tuple[str, str] | None:
+    """The fault of a key of ``args``, and what is allowed instead; None for one that is fine."""
+    if not name.isidentifier() or iskeyword(name):
+        return "is no name", "must consist of letters, digits and _"
+    if name == "seed":
+        return "is the seed", "remove it, and write {seed} in the command"
+    if not _is_plain(value):
+        return f"is {value!r:.60}", "must be a plain value, or a list of values of one type"
+    return None
 
 
 def _is_plain(value: Any) -> bool:
@@ -165,7 +163,7 @@ def step_count(value: Any) -> int | str:
 
 FIELDS: Mapping[str, Callable[[Any], Any]] = {
     "command": words,
-    "args": arguments,
+    "args": mapping,
     "metrics": mapping,
     "steps": step_count,
     "data": texts,

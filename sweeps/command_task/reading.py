@@ -13,13 +13,14 @@ from sweeps.command_task.definition import (
     Definition,
     UnfitError,
     WrittenMetric,
+    fault_of_argument,
 )
-from sweeps.command_task.template import KEYS, RESUME, TRIAL_NAMES, placeholders
+from sweeps.command_task.references import References
+from sweeps.command_task.template import KEYS
 from sweeps.problems import UNKNOWN_KEY, Problem, RefusedError, nearest
 from tracking.card import Metric
 
 FLOAT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+")
-ENV = "env."
 METRIC_FIELDS = ("better", "set", "point", "source", "label", "unit", "decimals", "tabled")
 DIRECTIONS = ("up", "down")
 NEEDED = {
@@ -68,13 +69,11 @@ class Reading:
 
     def definition(self) -> Definition:
         """The definition. Raises RefusedError with every problem."""
-        for key in self._values.keys() - FIELDS.keys():
-            self.refuse(key, UNKNOWN_KEY, f"keys are {', '.join(FIELDS)}", nearest(key, FIELDS))
-        for key, advice in NEEDED.items():
-            if not self._values.get(key):
-                self.refuse(key, "is missing", advice)
+        self._refuse_unknown_keys()
+        self._refuse_missing_keys()
         fields = {key: self._checked(key) for key in FIELDS if self._values.get(key) is not None}
         metrics = fields.pop("metrics", None) or {}
+        arguments = fields.pop("args", None) or {}
         if self.problems:
             fields = {key: value for key, value in fields.items() if value is not None}
         definition = Definition(
@@ -82,23 +81,36 @@ class Reading:
             file=self.file,
             words=fields.pop("command", ()),
             metrics=tuple(self._metrics(metrics)),
+            args=dict(self._arguments(arguments)),
             lines=self.lines,
             booleans=self._booleans,
             **fields,
         )
-        if not self._is_refused("args"):
-            self.problems += _placeholder_problems(definition)
-        self.problems += _name_problems(definition)
+        self.problems += References(definition, self._values).problems()
         if self.problems:
             raise RefusedError(sorted(self.problems, key=self._line_of))
         return definition
 
+    def _refuse_unknown_keys(self) -> None:
+        """A misspelled key is read as the one that it means, so that nothing follows from it."""
+        for key in self._values.keys() - FIELDS.keys():
+            similar = nearest(key, FIELDS)
+            self.refuse(key, UNKNOWN_KEY, f"keys are {', '.join(FIELDS)}", similar)
+            if similar is not None and similar not in self._values:
+                self._values[similar] = self._values[key]
+                below = [name for name in self.lines if f"{name}.".startswith(f"{key}.")]
+                for name in below:
+                    self.lines[similar + name.removeprefix(key)] = self.lines[name]
+
+    def _refuse_missing_keys(self) -> None:
+        for key, advice in NEEDED.items():
+            if not self._values.get(key):
+                self.refuse(key, "is missing", advice)
+                self._values.pop(key, None)
+
     def refuse(self, key: str, fault: str, allowed: str, similar: str | None = None) -> None:
         place = f"{self.file}:{self.lines.get(key, 1)}"
         self.problems.append(Problem(key, fault, allowed, similar, place))
-
-    def _is_refused(self, key: str) -> bool:
-        return any(problem.key == key for problem in self.problems)
 
     def _line_of(self, problem: Problem) -> int:
         return int(str(problem.place).rpartition(":")[2])
@@ -111,6 +123,15 @@ class Reading:
         except UnfitError as error:
             self.refuse(key, f"is {value!r:.60}", str(error))
             return None
+
+    def _arguments(self, entries: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+        """Base's values by key."""
+        for name, value in entries.items():
+            refused = fault_of_argument(name, value)
+            if refused is None:
+                yield name, value
+            else:
+                self.refuse(f"{KEYS}{name}", *refused)
 
     def _metrics(self, entries: Mapping[str, Any]) -> Iterator[WrittenMetric]:
         """The metrics. ``accuracy: up`` is short for ``accuracy: {better: up}``."""
@@ -165,53 +186,3 @@ def _booleans(root: yaml.MappingNode) -> Iterator[tuple[str, tuple[str, str]]]:
             for name, value in keys.value:
                 pairs = [pair for pair in BOOLEANS if value.value in pair]
                 yield name.value, next(iter(pairs), BOOLEANS[0])
-
-
-def _placeholder_problems(definition: Definition) -> Iterator[Problem]:
-    """Placeholders that stand for nothing, and keys for which no placeholder stands."""
-    steps = definition.steps if isinstance(definition.steps, str) else ""
-    texts = {
-        "command": definition.words,
-        "steps": (steps,),
-        "data": definition.data,
-        **{f"{ENV}{name}": (text,) for name, text in definition.env.items()},
-    }
-    known = [*(f"{KEYS}{name}" for name in definition.args), *TRIAL_NAMES]
-    used: set[str] = set()
-    for key, parts in texts.items():
-        names = [name for part in parts for name in placeholders(part)]
-        used |= set(names)
-        for name in dict.fromkeys(names):
-            if name not in known:
-                yield _unknown_placeholder(definition, key, name, known)
-    for name in definition.args:
-        if f"{KEYS}{name}" not in used and definition.words:
-            similar = nearest(name, used)
-            allowed = f"write {{{KEYS}{name}}} into the command, or remove the key"
-            fault = "is used by no placeholder"
-            place = definition.place(f"{KEYS}{name}")
-            yield Problem(f"{KEYS}{name}", fault, allowed, similar, place)
-    if RESUME in used and definition.checkpoint is None:
-        allowed = "add checkpoint: a pattern below {out}, such as 'checkpoint-*'"
-        place = definition.place("command")
-        yield Problem(
-            "checkpoint", "is missing, but the command takes {resume}", allowed, None, place
-        )
-
-
-def _unknown_placeholder(definition: Definition, key: str, name: str, known: list[str]) -> Problem:
-    similar = nearest(name, known) or nearest(f"{KEYS}{name}", known)
-    fault = f"holds {{{name}}}, which stands for nothing"
-    allowed = f"known are {', '.join(f'{{{known_name}}}' for known_name in known)}"
-    place = definition.place(key)
-    return Problem(key, fault, allowed, similar and f"{{{similar}}}", place)
-
-
-def _name_problems(definition: Definition) -> Iterator[Problem]:
-    """Entries of ``observes`` that name neither a key nor a variable."""
-    known = [*definition.args, *(f"{ENV}{name}" for name in definition.env)]
-    for name in definition.observes:
-        if name.removeprefix(KEYS) not in known:
-            allowed = f"must name keys of args or env: {', '.join(known)}"
-            place = definition.place("observes")
-            yield Problem("observes", f"names {name}", allowed, nearest(name, known), place)

@@ -12,6 +12,7 @@ from sweeps.problems import refusal
 from sweeps.verbs.command import OverrideList, guarded, print_notices
 from tracking.published_study import copy_finished, is_another, is_published, size_of
 from tracking.study import Study, read_study
+from tracking.table.resumptions import publish_check
 
 if TYPE_CHECKING:
     from sweeps.config.settings import Settings
@@ -84,6 +85,7 @@ def write_pages(study: Study, settings: "Settings") -> list[str]:
 def _copy(study: Study, folder: Path) -> None:
     """Copy the finished trials, and print how many."""
     publication = copy_finished(study, folder)
+    publish_check(study, folder)
     finished = f"{publication.finished} of {len(study.trials)} trials are finished"
     changed = f"{len(publication.changed)} of them are new or changed"
     print_line(OUT, f"{study.name}: {finished}; {changed}")

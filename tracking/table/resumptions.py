@@ -10,11 +10,14 @@ from pathlib import Path
 from tracking.code import CODE_FOLDER, code_folders
 from tracking.files import DamagedFileError, read_object, to_json, unless_damaged, write_atomic
 from tracking.provenance import RESUMED_FROM
+from tracking.published_study import is_published
 from tracking.study import Study, StudyTrial
 from tracking.words import grouped, listed, seeds_listed
 
 CHECKS = ".resumes"
 """Beside the studies: a file for each command that was checked."""
+PUBLISHED_CHECK = "resumes.json"
+"""In a published study, which has no code: the check that held for it."""
 FORM = {"task": str, "is_equal": bool, "first": str, "files": {...: str}}
 
 
@@ -36,6 +39,17 @@ def digests(contents: Mapping[str, bytes]) -> dict[str, str]:
 def keep_check(runs: Path, check: ResumeCheck) -> None:
     """Replaces an earlier one of this task. Raises OSError."""
     write_atomic(_path(runs, check.task), to_json(asdict(check)) + "\n")
+
+
+def publish_check(study: Study, folder: Path) -> None:
+    """Write the check of the study's command into the folder that publishes it, if there is one.
+    Raises OSError."""
+    path = folder / PUBLISHED_CHECK
+    check = _check_of(study)
+    if check is None:
+        path.unlink(missing_ok=True)
+    else:
+        write_atomic(path, to_json(asdict(check)) + "\n")
 
 
 def resumed_lines(study: Study, rows: Iterable[str]) -> Iterator[str]:
@@ -62,12 +76,17 @@ def _was_resumed(study: Study, trial: StudyTrial) -> bool:
 
 def _check_of(study: Study) -> ResumeCheck | None:
     """The check of the study's command; None if there is none, or if it was of other files."""
-    path = _path(study.folder.parent, study.task.name)
-    content = unless_damaged(partial(read_object, path, FORM), None)
-    if content is None:
+    if is_published(study.folder):
+        return _read_check(study.folder / PUBLISHED_CHECK)
+    check = _read_check(_path(study.folder.parent, study.task.name))
+    if check is None:
         return None
-    check = ResumeCheck(**{key: content[key] for key in FORM})
     return check if any(map(partial(_holds_for, check), _versions(study))) else None
+
+
+def _read_check(path: Path) -> ResumeCheck | None:
+    content = unless_damaged(partial(read_object, path, FORM), None)
+    return None if content is None else ResumeCheck(**{key: content[key] for key in FORM})
 
 
 def _holds_for(check: ResumeCheck, folder: Path) -> bool:

@@ -2,39 +2,27 @@
 header may grow: then the writer writes the whole file again."""
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from tracking.written.growing_file import GrowingFile, UnreadError, whole_lines
-from tracking.written.once import PointsOnce
+from tracking.written.growing_file import Growth, UnreadError, whole_lines
+from tracking.written.growing_points import GrowingPoints
 from tracking.written.point import WrittenPoint, number_of, points_of
 
 DELIMITERS = (",", "\t", ";")
 MOST_COLUMNS = 1000
 
 
-class CsvTable:
+class CsvTable(GrowingPoints):
     def __init__(self, path: Path, source: str) -> None:
-        self._file = GrowingFile(path)
-        self._source = source
+        super().__init__(path, source)
         self._header: list[str] = []
         self._delimiter = ","
-        self._once = PointsOnce()
 
-    def skip_to_end(self) -> None:
-        self._file.skip_to_end()
-
-    def complete(self) -> None:
-        self._file.complete()
-
-    def new_points(self) -> Iterator[WrittenPoint]:
+    def _records(self, growth: Growth) -> Iterator[Iterable[WrittenPoint]]:
         """Raises UnreadError for a table without a header, and for one with very many columns."""
-        growth = self._file.growth()
-        if growth is None:
-            return
         if growth.is_rewritten:
             self._header = []
-            self._once.begin_again()
         lines = whole_lines(growth.content)
         self._file.advance(lines)
         rows = lines.decode("utf-8-sig", "replace").split("\n")[:-1]
@@ -43,7 +31,7 @@ class CsvTable:
         try:
             for cells in csv.reader(rows, delimiter=self._delimiter):
                 record = dict(zip(self._header, cells, strict=False))
-                yield from self._once.new(points_of(record, self._source))
+                yield points_of(record, self._source)
         except csv.Error as error:
             raise UnreadError(f"has a row that is no csv: {error}") from None
 

@@ -6,11 +6,10 @@ the fields are those of event.proto, summary.proto and tensor.proto, which Tenso
 """
 
 import struct
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 
-from tracking.written.growing_file import GrowingFile, UnreadError
-from tracking.written.once import PointsOnce
+from tracking.written.growing_file import Growth, UnreadError
+from tracking.written.growing_points import GrowingPoints
 from tracking.written.point import WrittenPoint
 
 # fields of Event
@@ -41,25 +40,12 @@ TAIL = 4  # and after it
 Field = tuple[int, int | bytes]
 
 
-class EventFile:
-    def __init__(self, path: Path, source: str) -> None:
-        self._file = GrowingFile(path)
-        self._source = source
-        self._once = PointsOnce()
-
-    def skip_to_end(self) -> None:
-        self._file.skip_to_end()
-
+class EventFile(GrowingPoints):
     def complete(self) -> None:
         """Records have no newlines."""
 
-    def new_points(self) -> Iterator[WrittenPoint]:
+    def _records(self, growth: Growth) -> Iterator[Iterable[WrittenPoint]]:
         """Raises UnreadError at a record that is none."""
-        growth = self._file.growth()
-        if growth is None:
-            return
-        if growth.is_rewritten:
-            self._once.begin_again()
         content = growth.content
         start = 0
         while (data := _record(content, start)) is not None:
@@ -67,10 +53,9 @@ class EventFile:
             self._file.advance(content[start:end])
             start = end
             try:
-                points = [WrittenPoint(*scalar, self._source) for scalar in _scalars(data)]
+                yield [WrittenPoint(*scalar, self._source) for scalar in _scalars(data)]
             except (IndexError, struct.error, TypeError) as error:
                 raise UnreadError("holds a record that is no event") from error
-            yield from self._once.new(points)
 
 
 def _record(content: bytes, start: int) -> bytes | None:

@@ -4,6 +4,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from tracking.written.file_stamp import FileStamp
+
 LARGEST = 64 << 20
 """Bytes that are read at once. A file that grows by more is data rather than metrics."""
 REMEMBERED = 256
@@ -28,7 +30,7 @@ class GrowingFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._stamp: tuple[int, ...] = ()
+        self._stamp = FileStamp(path)
         self._inode = 0
         self._offset = 0
         self._bytes_before = b""
@@ -37,14 +39,9 @@ class GrowingFile:
     def growth(self) -> Growth | None:
         """None if the file is as it was, or not there. Raises UnreadError for one that grew too
         much, and OSError."""
-        try:
-            status = self.path.stat()
-        except FileNotFoundError:
+        status = self._stamp.changed()
+        if status is None:
             return None
-        stamp = (status.st_ino, status.st_size, status.st_mtime_ns)
-        if stamp == self._stamp:
-            return None
-        self._stamp = stamp
         with self.path.open("rb") as file:
             is_rewritten = self._is_rewritten(file.fileno(), status)
             if is_rewritten:
@@ -67,7 +64,7 @@ class GrowingFile:
     def complete(self) -> None:
         """Nothing more will be written, so the last line is whole without a newline, too."""
         self._is_complete = True
-        self._stamp = ()
+        self._stamp.forget()
 
     def skip_to_end(self) -> None:
         """Read only what comes from now on."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from tracking.written.file_stamp import FileStamp
 from tracking.written.growing_file import LARGEST, UnreadError
 from tracking.written.json_lines import json_object
 from tracking.written.once import Occurrence, PointsOnce
@@ -25,7 +26,7 @@ class JsonDocument:
     ) -> None:
         self._path = path
         self._source = source
-        self._stamp: tuple[int, ...] = ()
+        self._stamp = FileStamp(path)
         self._once = PointsOnce(earlier)
 
     def skip_to_end(self) -> None:
@@ -43,14 +44,9 @@ class JsonDocument:
 
     def _changed_document(self) -> Any:
         """None if it has not changed, or is being written."""
-        try:
-            status = self._path.stat()
-        except FileNotFoundError:
+        status = self._stamp.changed()
+        if status is None:
             return None
-        stamp = (status.st_ino, status.st_size, status.st_mtime_ns)
-        if stamp == self._stamp:
-            return None
-        self._stamp = stamp
         if status.st_size > LARGEST:
             raise UnreadError(f"is larger than {LARGEST >> 20} MB")
         content = self._path.read_bytes()

@@ -1,40 +1,32 @@
 """Files of JSON lines, of any name. A file whose first line is no JSON object is none of them."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tracking.written.growing_file import GrowingFile, UnreadError, whole_lines
-from tracking.written.once import PointsOnce
+from tracking.written.growing_file import Growth, UnreadError, whole_lines
+from tracking.written.growing_points import GrowingPoints
 from tracking.written.point import WrittenPoint, points_of
 
 
-class JsonLines:
+class JsonLines(GrowingPoints):
     """``is_certain``: by its name this must be JSON lines, so that a faulty line is said."""
 
     def __init__(self, path: Path, source: str, is_certain: bool = True) -> None:
-        self._file = GrowingFile(path)
-        self._source = source
+        super().__init__(path, source)
         self._is_certain = is_certain
         self._is_other = False
         self._line = 0
-        self._once = PointsOnce()
-
-    def skip_to_end(self) -> None:
-        self._file.skip_to_end()
-
-    def complete(self) -> None:
-        self._file.complete()
 
     def new_points(self) -> Iterator[WrittenPoint]:
+        if not self._is_other:
+            yield from super().new_points()
+
+    def _records(self, growth: Growth) -> Iterator[Iterable[WrittenPoint]]:
         """Raises UnreadError for the first line that is no JSON object, after all the others."""
-        growth = None if self._is_other else self._file.growth()
-        if growth is None:
-            return
         if growth.is_rewritten:
             self._line = 0
-            self._once.begin_again()
         lines = whole_lines(growth.content)
         self._file.advance(lines)
         faulty_line = 0
@@ -42,7 +34,7 @@ class JsonLines:
             self._line += 1
             record = json_object(line)
             if record is not None:
-                yield from self._once.new(points_of(record, self._source))
+                yield points_of(record, self._source)
             elif self._line == 1 and not self._is_certain:
                 self._is_other = True
                 return

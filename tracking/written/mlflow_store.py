@@ -1,12 +1,13 @@
 """MLflow's stores below a folder, without its package: a file for each metric, or SQLite."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 
-from tracking.written.growing_file import GrowingFile, UnreadError, whole_lines
-from tracking.written.once import PointsOnce
+from tracking.written.file_stamp import FileStamp
+from tracking.written.growing_file import Growth, UnreadError, whole_lines
+from tracking.written.growing_points import GrowingPoints
 from tracking.written.point import WrittenPoint
 
 SOURCE = "mlflow"
@@ -17,30 +18,21 @@ LONGEST_WAIT_S = 0.2
 NEW_METRICS = "SELECT rowid, key, value, step, is_nan FROM metrics WHERE rowid > ? ORDER BY rowid"
 
 
-class MlflowMetricFile:
+class MlflowMetricFile(GrowingPoints):
     """Of MLflow's file store: lines of a time, a value and a step."""
 
     def __init__(self, path: Path, name: str) -> None:
-        self._file = GrowingFile(path)
+        super().__init__(path, SOURCE)
         self._name = name
-        self._once = PointsOnce()
-
-    def skip_to_end(self) -> None:
-        self._file.skip_to_end()
 
     def complete(self) -> None:
         """MLflow ends each line."""
 
-    def new_points(self) -> Iterator[WrittenPoint]:
+    def _records(self, growth: Growth) -> Iterator[Iterable[WrittenPoint]]:
         """Raises UnreadError for a line of another form."""
-        growth = self._file.growth()
-        if growth is None:
-            return
-        if growth.is_rewritten:
-            self._once.begin_again()
         lines = whole_lines(growth.content)
         self._file.advance(lines)
-        yield from self._once.new([self._point(line) for line in lines.splitlines()])
+        yield [self._point(line) for line in lines.splitlines()]
 
     def _point(self, line: bytes) -> WrittenPoint:
         try:
@@ -55,7 +47,8 @@ class MlflowDatabase:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._stamp: tuple[int, ...] = ()
+        log = path.with_name(f"{path.name}-wal")  # of what is not in the database yet
+        self._stamps = (FileStamp(path), FileStamp(log))
         self._newest = 0
 
     def skip_to_end(self) -> None:
@@ -66,31 +59,22 @@ class MlflowDatabase:
 
     def new_points(self) -> Iterator[WrittenPoint]:
         """Raises UnreadError for a database that is none of MLflow's."""
-        stamp = self._changed_stamp()
-        if stamp == self._stamp:
+        changes = [stamp.changed() for stamp in self._stamps]
+        if not any(changes):
             return
         try:
             uri = f"{self._path.resolve().as_uri()}?mode=ro"
             with closing(sqlite3.connect(uri, LONGEST_WAIT_S, uri=True)) as database:
                 rows = database.execute(NEW_METRICS, (self._newest,)).fetchall()
         except sqlite3.OperationalError:  # held by its writer, or without its tables as yet
+            for stamp in self._stamps:
+                stamp.forget()
             return
         except sqlite3.DatabaseError as error:
-            self._stamp = stamp
             if self._path.name != NAME:
                 return
             raise UnreadError(f"is no database of MLflow's: {error}") from None
-        self._stamp = stamp
         for row, name, value, step, is_nan in rows:
             self._newest = row
             number = float("nan") if is_nan else float(value)
             yield WrittenPoint(str(name), number, int(step), SOURCE)
-
-    def _changed_stamp(self) -> tuple[int, ...]:
-        """Of the database and of its log of what is not in it yet."""
-        stamp: tuple[int, ...] = ()
-        for path in (self._path, self._path.with_name(f"{self._path.name}-wal")):
-            if path.exists():
-                status = path.stat()
-                stamp += (status.st_ino, status.st_size, status.st_mtime_ns)
-        return stamp

@@ -67,6 +67,14 @@ BAR = re.compile(
     r"(?:^|[:\s])\s*(?:\d+%\|[^|]*\|\s*)?(?P<step>\d+)/(?P<steps>\d+)\s+(?:\[\d|[━=>.-]|\[[=>.])"
 )
 """A progress bar of tqdm or Keras: ``45%|████▌  | 45/100 [00:12<00:15, loss=0.5]``."""
+BAR_HEAD = re.compile(r"^[^|]*\d%\|[^|]*\|")
+"""A bar up to its numbers. ``Epoch 2: 45%`` is no metric."""
+OTHER_BAR = re.compile(
+    r"^\W*(?:(?:down|up)?load|fetch|read|writ|sav|extract|prepar|preprocess|process|tokeniz|map|filter|"
+    r"generat|build|eval|valid|val\b|test|predict|infer)[^|]*%\|",
+    re.IGNORECASE,
+)
+"""A bar of other work, such as ``Loading weights: 100%|██| 25/25``. It is no place in training."""
 NO_METRIC = {
     *STEP_NAMES,
     *TIME_NAMES,
@@ -92,7 +100,10 @@ class Position:
     epochs: int | None = None
 
     def after(self, earlier: "Position") -> "Position":
-        """With the epoch of an earlier line if this one has only the step of a bar."""
+        """With the epoch of an earlier line if this one has only the step of a bar. A line with the
+        epoch alone stands at the last step of this epoch."""
+        if self.step is None and self.epoch is not None and self.epoch == earlier.epoch:
+            return earlier
         if self.epoch is not None or self.steps is None:
             return self
         return Position(self.step, self.steps, earlier.epoch, earlier.epochs)
@@ -123,6 +134,8 @@ def plain_text(raw_line: bytes) -> str:
 def position_of(line: str) -> Position | None:
     """None for a line that names neither a step nor an epoch; without a number for one that names a
     part of an epoch alone."""
+    if OTHER_BAR.match(line):
+        return None
     line = _without_settings(line)
     epoch = EPOCH.search(line)
     step = _bar(line, epoch) or STEP.search(line)
@@ -157,7 +170,7 @@ def points_in(line: str, position: Position) -> Iterator[WrittenPoint]:
     if record is not None:
         yield from points_of(record, SOURCE, position.number)
         return
-    message = LOG_HEAD.sub("", line)
+    message = BAR_HEAD.sub("", LOG_HEAD.sub("", line))
     values: dict[str, float] = {}
     for match in sorted([*WORD.finditer(message), *PAIR.finditer(message)], key=re.Match.start):
         words = match["name"].split()

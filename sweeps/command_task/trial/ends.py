@@ -1,5 +1,6 @@
 """How a command may end, and the errors with which its trial then fails."""
 
+import re
 import signal
 from collections.abc import Mapping, Sequence
 
@@ -8,6 +9,8 @@ from sweeps.command_task.trial.process import CommandProcess
 from sweeps.problems import nearest
 
 MAY_BE_MEMORY = "perhaps because the machine ran out of memory"
+OUT_EXISTS = re.compile(r"FileExistsError: .*/out'")
+MAKES_OUT = "{out} is there when the command starts; to let it make a folder, write {out}/run"
 
 
 class CommandError(RuntimeError):
@@ -44,7 +47,14 @@ def with_lines(fault: str, lines: Sequence[str]) -> str:
     if not lines:
         return f"{fault}, and printed nothing"
     shown = "\n".join(f"  {line}" for line in lines)
-    return f"{fault}: {lines[-1].strip()}\nIts last lines:\n{shown}"
+    hint = hint_of(lines)
+    cause = f"{lines[-1].strip()} ({hint})" if hint else lines[-1].strip()
+    return f"{fault}: {cause}\nIts last lines:\n{shown}"
+
+
+def hint_of(lines: Sequence[str]) -> str:
+    """What helps a command with these last lines; "" if they don't tell."""
+    return MAKES_OUT if lines and OUT_EXISTS.search(lines[-1]) else ""
 
 
 def without_metric(written: WrittenMetric, names: Mapping[str, str]) -> CommandError:
@@ -55,7 +65,7 @@ def without_metric(written: WrittenMetric, names: Mapping[str, str]) -> CommandE
     origin = f" in {written.source}" if written.source else ""
     fault = f"the command wrote no {written.point}{origin}, which gives {written.metric.name}"
     if not names:
-        return CommandError(f"{fault}; it wrote no metric at all")
+        return CommandError(f"{fault}; it wrote no metric below {{out}} or on standard output")
     similar = nearest(written.point, names)
     hint = f" (did you mean {similar}?)" if similar else ""
     listed = ", ".join(f"{name} in {source}" for name, source in sorted(names.items()))

@@ -1,8 +1,9 @@
 """The checkpoints that a command writes below ``{out}``, and the one that ``{resume}`` names."""
 
 import json
+import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -95,15 +96,32 @@ def beginning_of(out: Path, pattern: str, home: Path, state: Any, step: int) -> 
     """The newest checkpoint from before the last report, ``step``, that is still as it was.
 
     ``home`` has the record of the last one; ``state`` is that of the platform's checkpoint. If none
-    of them is left, it is the newest match.
+    of them is left, it is the newest match that is whole.
     """
     present = set(matches_in(out, pattern))
     for content in (read_record(home), state):
         resumable = Resumable.of(content) if content else None
         if resumable and resumable.step <= step and resumable.written in present:
             return Beginning(out / resumable.written.path)
-    last = max(present, key=_age, default=None)
+    last = _newest_whole(out, present)
     return Beginning(out / last.path, is_exact=False) if last else Beginning()
+
+
+def _newest_whole(out: Path, matches: Iterable[Written]) -> Written | None:
+    """The newest match, or the one before it: a kill may have cut the newest one short, so that it
+    lacks files."""
+    newest_first = sorted(matches, key=_age, reverse=True)
+    if len(newest_first) > 1:
+        last, earlier = newest_first[:2]
+        if not _file_names(out / earlier.path) <= _file_names(out / last.path):
+            return earlier
+    return newest_first[0] if newest_first else None
+
+
+def _file_names(checkpoint: Path) -> set[str]:
+    """The files of a checkpoint that is a folder. A number in a name may be that of the step."""
+    files = checkpoint.rglob("*") if checkpoint.is_dir() else ()
+    return {re.sub(r"\d+", "", file.relative_to(checkpoint).as_posix()) for file in files}
 
 
 def read_record(home: Path) -> dict[str, Any] | None:

@@ -37,7 +37,7 @@ def write_draft(name: str, typed: Sequence[str], here: Path) -> None:
     print_line(OUT, f"Wrote {path}")
     for line in ADVICE:
         print_line(OUT, line)
-    next_command(f"allelse probe -- {shell_line(words[len(drafted.env) :])}")
+    next_command(f"allelse probe -- {shell_line(words)}")
 
 
 def _name_problems(name: str, here: Path) -> Iterator[Problem]:

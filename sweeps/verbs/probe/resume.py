@@ -14,12 +14,11 @@ from sweeps.verbs.probe.listing import COST_WORDS
 from sweeps.verbs.probe.request import command_of_task, trial_values, with_steps
 from sweeps.verbs.probe.run import (
     Ran,
-    Workspace,
-    fresh_workspace,
     refuse_unless_started,
     run,
     started,
 )
+from sweeps.verbs.probe.workspace import Workspace, fresh_workspace
 from tracking.observed.columns import words_of
 from tracking.written.point import WrittenPoint
 from tracking.written.watch import WrittenMetrics

@@ -1,10 +1,8 @@
-"""Runs a command in a fresh folder, watches what it writes, and ends it."""
+"""Runs a command in its workspace, watches what it writes, and ends it."""
 
 import os
-import shutil
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import chdir, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import chdir
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
@@ -12,6 +10,7 @@ from time import monotonic
 from sweeps.command_task.programs import search_path
 from sweeps.command_task.trial.process import CommandProcess, Start
 from sweeps.problems import Problem, RefusedError
+from sweeps.verbs.probe.workspace import Workspace
 from tracking.written.environment import environment
 from tracking.written.point import WrittenPoint
 from tracking.written.watch import WrittenMetrics
@@ -21,21 +20,6 @@ LOOK_S = 0.2
 GRACE_S = 10.0
 """From SIGTERM to SIGKILL."""
 LAST_LINES = 10
-OUTPUT_FOLDERS = {
-    *("lightning_logs", "logs", "mlruns", "multirun", "outputs", "results", "runs", "tb_logs"),
-    *("tensorboard", "wandb", "__pycache__"),
-}
-"""Folders of earlier output. The command gets fresh ones."""
-
-
-@dataclass(frozen=True)
-class Workspace:
-    """A fresh folder: ``out`` is the command's {out}. It runs in ``work``, which links to the
-    user's files. ``output`` takes what it prints."""
-
-    out: Path
-    work: Path
-    output: Path
 
 
 @dataclass(frozen=True)
@@ -75,24 +59,6 @@ class Watch:
         """Of a command that has ended well."""
         self.points += self.metrics.rest()
         self.loose_points += self._loose_metrics.rest()
-
-
-@contextmanager
-def fresh_workspace(here: Path) -> Iterator[Workspace]:
-    """Removed at the end, with all that was written there."""
-    folder = Path(tempfile.mkdtemp(prefix="allelse-probe-")).resolve()
-    workspace = Workspace(folder / "out", folder / "work", folder / "stdout")
-    try:
-        workspace.out.mkdir()
-        workspace.work.mkdir()
-        workspace.output.touch()
-        for entry in here.iterdir():
-            is_hidden_folder = entry.name.startswith(".") and entry.is_dir()
-            if not is_hidden_folder and entry.name not in OUTPUT_FOLDERS:
-                (workspace.work / entry.name).symlink_to(entry.absolute())
-        yield workspace
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def started(words: Sequence[str], env: Mapping[str, str], workspace: Workspace) -> CommandProcess:

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sweeps.command_task.lookup import FOLDER, command_names
+from sweeps.command_task.trial.ends import hint_of
 from sweeps.console import OUT, next_command
 from sweeps.verbs.probe.listing import ListedMetric, by_name
 from sweeps.verbs.probe.pasted import UNDECIDED, pasted
@@ -34,6 +35,9 @@ def show(words: Sequence[str], ran: Ran, metrics: Sequence[ListedMetric], here: 
     has_failed = ran.code != 0 and not ran.was_ended
     if has_failed:
         _show_lines(ran.lines)
+        hint = hint_of(ran.lines)
+        if hint:
+            OUT.print(f"\n{hint}.", soft_wrap=True)
     changing = [metric for metric in metrics if not metric.is_constant]
     if changing:
         OUT.print()

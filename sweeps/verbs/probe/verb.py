@@ -61,8 +61,9 @@ def _probe_metrics(command: Sequence[str], seconds: float, as_json: bool) -> int
     from sweeps.verbs.probe.listing import listed_metrics
     from sweeps.verbs.probe.pasted import pasted
     from sweeps.verbs.probe.request import probed_command
-    from sweeps.verbs.probe.run import fresh_workspace, run
+    from sweeps.verbs.probe.run import run
     from sweeps.verbs.probe.shown import show
+    from sweeps.verbs.probe.workspace import fresh_workspace
 
     here = Path.cwd()
     words = _checked(command, seconds)

@@ -71,7 +71,8 @@ def test_variables_files_and_launchers(tmp_path: Path) -> None:
     for name in ("train.py", "words.txt"):
         (tmp_path / name).write_text(SCRIPT)
     launched = "A=1 torchrun --nproc_per_node 2 train.py --text words.txt --max_steps 9"
-    printed(tmp_path, "init", "mine", "--", *launched.split())
+    text = printed(tmp_path, "init", "mine", "--", *launched.split())
+    assert text.splitlines()[-1] == f"Next: allelse probe -- {launched}"
     content = yaml.safe_load((tmp_path / "conf" / "task" / "mine.yaml").read_text())
     assert content["env"] == {"A": "1"}
     assert content["data"] == ["{args.text}"]

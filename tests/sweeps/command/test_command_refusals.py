@@ -1,19 +1,19 @@
 """What is wrong with a command's definition is refused before anything starts, with its line."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_script import DEFINITION, write_script
 from typed import refusal, refused_for
 
 STEPS = 'steps: "{args.steps}"'
-CASES = {
+CASES: dict[str, tuple[Any, ...]] = {
     "an unknown placeholder": (
         ("{args.layers}", "{args.layer}"),
         [
             "command (conf/task/mine.yaml:1) holds {args.layer}, which stands for nothing … "
             "did you mean {args.layers}?",
-            "args.layers (conf/task/mine.yaml:11) is used by no placeholder",
         ],
     ),
     "a placeholder of a shell": (
@@ -37,11 +37,11 @@ CASES = {
     ),
     "the seed as a key": (
         ("  layers: 4\n", "  layers: 4\n  seed: 5\n"),
-        ["args (conf/task/mine.yaml:9) … must not hold the seed: write {seed}"],
+        ["args.seed (conf/task/mine.yaml:12) is the seed remove it, and write {seed}"],
     ),
     "a key that is no name": (
         ("  layers: 4\n", "  layers: 4\n  a-b: 5\n"),
-        ['args (conf/task/mine.yaml:9) … must have keys of letters, digits and _, and "a-b"'],
+        ["args.a-b (conf/task/mine.yaml:12) is no name must consist of letters, digits and _"],
     ),
     "a program that is not there": (
         ("python train.py", "pythn train.py"),
@@ -121,6 +121,55 @@ CASES = {
         ("  layers: 4", "  layers: 2024-13-45"),
         ["mine (conf/task/mine.yaml) cannot be read: month must be in 1..12"],
     ),
+    "a key with a group as its value": (
+        ("  lr: 1e-3", "  lr: {start: 1e-3}"),
+        ["args.lr (conf/task/mine.yaml:10) is {'start': 0.001} must be a plain value"],
+    ),
+    "two faults of keys, and steps of one of them": (
+        ("  steps: 8", "  steps: {first: 8}\n  a-b: 5"),
+        ["args.steps (conf/task/mine.yaml:12) … plain", "args.a-b (conf/task/mine.yaml:13) … name"],
+    ),
+    "keys that are no group": (
+        ("  lr: 1e-3\n  layers: 4\n  steps: 8\n", "  - lr\n"),
+        ["args (conf/task/mine.yaml:9) is ['lr'] must be a group of keys"],
+    ),
+    "a refused key that is observed": (
+        ("  lr: 1e-3", "  lr: {start: 1e-3}"),
+        (STEPS, f"observes: lr\n{STEPS}"),
+        ["args.lr (conf/task/mine.yaml:10) … must be a plain value"],
+    ),
+    "keys under a misspelled name": (
+        ("args:\n", "arg:\n"),
+        ["arg (conf/task/mine.yaml:9) is not a key … did you mean args?"],
+    ),
+    "a misspelled name, and a fault below it": (
+        ("args:\n  lr: 1e-3", "arg:\n  lr: {}"),
+        ["arg (conf/task/mine.yaml:9) is not a key", "args.lr (conf/task/mine.yaml:10) is {}"],
+    ),
+    "steps in brackets": (
+        ("  --steps {args.steps}", "  --steps 8"),
+        (STEPS, 'steps: ["{args.steps}"]'),
+        ["steps (conf/task/mine.yaml:15) is ['{args.steps}'] must be a whole number of at least 1"],
+    ),
+    "a checkpoint that is no text": (
+        ("checkpoint: checkpoint-*.json", "checkpoint: 5"),
+        ["checkpoint (conf/task/mine.yaml:16) is 5 must be a text"],
+    ),
+    "variables that are no group, of which one is observed": (
+        (STEPS, f"env: [A]\nobserves: env.A\n{STEPS}"),
+        ["env (conf/task/mine.yaml:15) is ['A'] must be a group of keys"],
+    ),
+    "four faults, none of which follows from another": (
+        ("  lr: 1e-3", "  lr: [1, a]"),
+        ("{args.layers}", "{args.layer}"),
+        ("checkpoint: checkpoint-*.json\n", "observes: stps\n"),
+        [
+            "command (conf/task/mine.yaml:1) holds {args.layer}",
+            "checkpoint (conf/task/mine.yaml:1) is missing",
+            "args.lr (conf/task/mine.yaml:10) is [1, 'a']",
+            "observes (conf/task/mine.yaml:16) names stps … did you mean steps?",
+        ],
+    ),
     "no YAML": (
         ("args:\n", "args: [\n"),
         ["mine (conf/task/mine.yaml:11) cannot be read"],
@@ -130,16 +179,19 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_fault_is_refused_with_its_line(tmp_path: Path, case: str) -> None:
-    (old, new), reasons = CASES[case]
-    assert old in DEFINITION
-    folder = write_script(tmp_path, DEFINITION.replace(old, new))
+    *changes, reasons = CASES[case]
+    definition = DEFINITION
+    for old, new in changes:
+        assert old in definition
+        definition = definition.replace(old, new)
+    folder = write_script(tmp_path, definition)
     refused_for(folder, reasons, "plan", "task=mine")
     assert not (folder / "runs").exists()
 
 
 def test_all_faults_are_refused_at_once(tmp_path: Path) -> None:
     text = DEFINITION.replace("{args.lr}", "{args.rl}").replace("up", "upp")
-    reasons = ["command … {args.rl}", "args.lr … no placeholder", 'metrics.accuracy … "upp"']
+    reasons = ["command … {args.rl}", 'metrics.accuracy … "upp"']
     refused_for(write_script(tmp_path, text), reasons, "sweep")
 
 

@@ -127,7 +127,11 @@ FAILING = {
         "",
         ["wrote no accuracy, which gives accuracy (did you mean acuracy?)", "f in stdout"],
     ),
-    "no metric at all": ("print('done')", "", ["it wrote no metric at all"]),
+    "no metric at all": (
+        "print('done')",
+        "",
+        ["it wrote no metric below {out} or on standard output"],
+    ),
 }
 
 

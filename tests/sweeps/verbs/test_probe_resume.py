@@ -2,6 +2,7 @@
 writes, or it is named, also below the table."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from typed import printed, refusal, typed
 
 from sweeps.command_task.lookup import command_task
 from sweeps.verbs.probe.resume import NotComparableError, run_until_killed
-from sweeps.verbs.probe.run import fresh_workspace
+from sweeps.verbs.probe.workspace import fresh_workspace
 
 STEPS = 12
 SCRIPT = """\
@@ -53,6 +54,10 @@ metrics:
 steps: "{args.steps}"
 checkpoint: ckpt-*.json
 """
+FINDING = (
+    "Resumed after an interruption, although the command does not resume equally "
+    "(loss differs at step 11): base (seed 1)."
+)
 
 
 @pytest.fixture
@@ -127,21 +132,33 @@ def test_the_table_notes_trials_that_did_not_resume_equally(folder: Path) -> Non
 
     (folder.parent / "starts").unlink()
     assert typed(folder, "probe", "--resume", "mine").exit_code == 1
-    assert (
-        "Resumed after an interruption, although the command does not resume equally "
-        "(loss differs at step 11): base (seed 1)." in caption(folder)
-    )
+    assert FINDING in caption(folder)
+
+    printed(folder, "report", "sweep.name=k", "--no-figures")
+    assert FINDING in page(folder / "runs" / "k")
+    printed(folder, "publish", "sweep.name=k", "--to", "published")
 
     script = folder / "train.py"
     script.write_text(script.read_text() + "\n")
     (folder.parent / "starts").unlink()
     typed(folder, "probe", "--resume", "mine")
     assert advice in caption(folder)
+    assert FINDING in caption(folder, "published")
+    assert FINDING in page(folder / "published" / "k")
+
+    printed(folder, "publish", "sweep.name=k", "--to", "published")
+    assert advice in caption(folder, "published")
 
 
-def caption(folder: Path) -> str:
+def caption(folder: Path, runs: str = "runs") -> str:
     """The table with what stands below it, on one line."""
-    return " ".join(printed(folder, "table", "sweep.name=k").split())
+    return " ".join(printed(folder, "table", "sweep.name=k", f"paths.runs={runs}").split())
+
+
+def page(study: Path) -> str:
+    """The text of the study's report, on one line."""
+    text = re.sub(r"<[^>]+>", "", (study / "report.html").read_text("utf-8"))
+    return " ".join(text.split())
 
 
 def test_a_run_that_waits_for_ever_is_ended_before_its_kill(folder: Path) -> None:

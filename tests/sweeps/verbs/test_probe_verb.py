@@ -158,3 +158,24 @@ def test_refusals(folder: Path) -> None:
     assert "which can't be started" in refusal(folder, "probe", "--json", "--", "no-such-program")
     words = refusal(folder, "probe", "--json", "--", "python train.py --lr {args.lr}")
     assert "holds {args.lr}, which has no value here" in words
+
+
+def test_files_above_the_current_folder_are_there(tmp_path: Path) -> None:
+    for name in ("user", "data"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "data" / "train.txt").write_text("0.75")
+    script = "print('accuracy:', open('../data/train.txt').read(), open('../../DATA').read())"
+    (tmp_path / "user" / "train.py").write_text(
+        script.replace("DATA", f"{tmp_path.name}/data/train.txt")
+    )
+    assert "accuracy" in printed(tmp_path / "user", "probe", "--", "python", "train.py")
+
+
+def test_a_command_that_makes_its_output_folder_is_told_where(tmp_path: Path) -> None:
+    script = "import os, sys\nos.mkdir(sys.argv[2])\nprint('loss: 0.5')\n"
+    (tmp_path / "train.py").write_text(script)
+    done = typed(tmp_path, "probe", "--", "python", "train.py", "--out", "runs/1")
+    assert done.exit_code == 1
+    assert "to let it make a folder, write {out}/run." in " ".join(done.stdout.split())
+    words = ["python", "train.py", "--out", "{out}/run"]
+    assert "loss" in printed(tmp_path, "probe", "--", *words)

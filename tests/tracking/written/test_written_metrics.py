@@ -242,6 +242,24 @@ def test_a_bar_gives_its_full_states_and_its_newest_one(program: Program) -> Non
     assert program.points() == [("loss", 0.6, 4), ("loss", 0.4, 6)]
 
 
+def test_a_line_of_an_epoch_stands_at_the_last_step_of_its_bar(program: Program) -> None:
+    bars = [f"\rEpoch {epoch}/2: 100%|██| 20/20 [00:01<00:00, loss=0.{epoch}]" for epoch in (1, 2)]
+    program.append("stdout", f"{bars[0]}\nepoch 1 val_acc 0.5\n{bars[1]}\nepoch 2 val_acc 0.7\n")
+    assert program.points() == [
+        ("loss", 0.1, 20),
+        ("val_acc", 0.5, 20),
+        ("loss", 0.2, 40),
+        ("val_acc", 0.7, 40),
+    ]
+
+
+@pytest.mark.parametrize("work", ["Loading weights", "Writing model shards", "Evaluating", "Map"])
+def test_a_bar_of_other_work_is_no_place_in_training(program: Program, work: str) -> None:
+    bar = f"\r{work}: 100%|██████████| 25/25 [00:00<00:00, 210.74it/s]\n"
+    program.append("stdout", f"step 10 loss: 0.5\n{bar}accuracy: 0.75\n")
+    assert program.points() == [("loss", 0.5, 10), ("accuracy", 0.75, 10)]
+
+
 def test_broken_files_are_said_and_stop_nothing(program: Program) -> None:
     (program.folder / "data.csv").write_bytes(b"1,2\n3,4\n")
     (program.folder / "events.out.tfevents.1").write_bytes(bytes(8 + 4) + b"\xff" * 30)
