@@ -5,12 +5,12 @@ import signal
 import subprocess
 import sys
 import zipfile
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from joined_ray import JoinedRay, running_ray
+from joined_ray import JoinedRay, shared_ray
 
 from sweeps.config.hydra import Library
 from sweeps.trees import Tree
@@ -80,11 +80,10 @@ def pytest_runtest_makereport(
 
 
 @pytest.fixture(scope="session")
-def joined_ray() -> Iterator[JoinedRay]:
+def joined_ray() -> JoinedRay:
     """For sweeps whose subject is not how Ray starts or ends: to start it takes longer than they
     do."""
-    with running_ray() as ray:
-        yield ray
+    return shared_ray()
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 """A Ray cluster of one node, which sweeps join instead of starting their own."""
 
+import atexit
 import os
 import re
 import secrets
@@ -10,6 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from sweeps.preflight.machine import cpus
@@ -44,6 +46,14 @@ class JoinedRay:
 
     word: str
     environment: dict[str, str]
+
+
+@cache
+def shared_ray() -> JoinedRay:
+    """The one of this process, started by the first call. It ends with the tests."""
+    ray = running_ray()
+    atexit.register(ray.__exit__, None, None, None)
+    return ray.__enter__()
 
 
 @contextmanager

@@ -2,12 +2,16 @@
 nothing."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
+from joined_ray import JoinedRay
 from small_text import LETTERS, TEXT, sentences, write_text
 from studies import SMALL, Running, wait_until
 from typed import typed
+
+from sweeps.preflight.machine import cpus
 
 LONG = " ".join(LETTERS * 10) + "\n"
 DATA = [*TEXT, "sweep.name=own", "model.max_positions=64"]
@@ -23,14 +27,17 @@ def reference_pieces(trial: Path, name: str) -> list[int]:
 @pytest.mark.ray
 @pytest.mark.slow
 def test_text_that_changes_while_rows_are_trained_changes_no_score(
-    workplace: Path, monkeypatch: pytest.MonkeyPatch
+    workplace: Path, joined_ray: JoinedRay
 ) -> None:
     """``dev`` is changed and ``test`` is gone before the second row is scored."""
     rows = ("base", "e_learned_positions")
-    monkeypatch.setenv("RAY_OVERRIDE_RESOURCES", '{"CPU": 1}')  # one row after the other
-    words = [*SMALL, *DATA, *STEPS, f"sweep.rows=[{','.join(rows)}]"]
+    one_by_one = f"cluster.cpus_per_worker={cpus()}"
+    words = [*SMALL, *DATA, *STEPS, f"sweep.rows=[{','.join(rows)}]", one_by_one, "tracking=off"]
     trials = [workplace / "runs" / "own" / f"{row}-s1" for row in rows]
-    running = Running.start("sweep", *words, cwd=workplace, trial=trials[0])
+    environment = os.environ | joined_ray.environment
+    running = Running.start(
+        "sweep", *words, joined_ray.word, cwd=workplace, trial=trials[0], env=environment
+    )
     wait_until(
         lambda: running.ended() or any((trial / "provenance.json").exists() for trial in trials),
         "a row",
