@@ -13,6 +13,7 @@ import pytest
 from joined_ray import JoinedRay, shared_ray
 
 from sweeps.config.hydra import Library
+from sweeps.preflight.machine import cpus, memory
 from sweeps.trees import Tree
 
 # a shell's background job ignores Ctrl-C, and so would the processes that tests start
@@ -33,6 +34,17 @@ PROGRAMS = {
 }
 """What a test with this mark needs. `.ci/run` installs them; where one is missing, its tests are
 deselected."""
+
+
+BYTES_PER_PROCESS = 2_500_000_000
+"""Of a process of tests with its Ray, its commands and what these train."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Three processes for two cores: a third of the time, a test waits for others than the CPU. As
+    many as the memory takes."""
+    return max(1, min(3 * cpus() // 2, memory() // BYTES_PER_PROCESS))
 
 
 def _missing() -> dict[str, str]:

@@ -95,7 +95,7 @@ FILES = {
     },
 }
 STUDY = "sweep.name=toy"
-READING = ("plan", "table", "compare", "report", "config")
+READING = ("plan", "table", "compare", "report", "config", "status", "studies")
 RUNNING = ("train", "sweep")
 
 
@@ -142,7 +142,8 @@ class Place:
             words = (*words, "tracking=off")
         environment = os.environ | {"COLUMNS": "200"} | self.environment
         if words[0] == "sweep" and self.joins and not self.environment:
-            words = (*words, shared_ray().word)
+            has_size = any(word.startswith("cluster.") for word in words)
+            words = (*words, *([shared_ray().word] if has_size else shared_ray().one_by_one))
             environment |= shared_ray().environment
         return run_command([str(PROGRAM), *words], self.folder, environment, timeout=400)
 

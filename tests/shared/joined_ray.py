@@ -47,6 +47,12 @@ class JoinedRay:
     word: str
     environment: dict[str, str]
 
+    @property
+    def one_by_one(self) -> tuple[str, str]:
+        """The word, and one that makes the sweep run one trial after the other: each further
+        process imports for seconds."""
+        return self.word, f"cluster.cpus_per_worker={cpus()}"
+
 
 @cache
 def shared_ray() -> JoinedRay:
@@ -60,8 +66,8 @@ def shared_ray() -> JoinedRay:
 def running_ray() -> Iterator[JoinedRay]:
     """Start Ray with the CPUs of this machine, as a sweep does; at the end, nothing is left."""
     token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(16)}
-    # else Ray kills workers when other processes fill the memory
-    patient = {"RAY_memory_monitor_refresh_ms": "0"}
+    # else Ray kills workers when other processes fill the memory, and gives up on a busy machine
+    patient = {"RAY_memory_monitor_refresh_ms": "0", "RAY_gcs_server_port_wait_time_s": "60"}
     folder = tempfile.mkdtemp()  # a socket's path must be short
     command = [
         *(sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block"),

@@ -11,8 +11,6 @@ from small_text import LETTERS, TEXT, sentences, write_text
 from studies import SMALL, Running, wait_until
 from typed import typed
 
-from sweeps.preflight.machine import cpus
-
 LONG = " ".join(LETTERS * 10) + "\n"
 DATA = [*TEXT, "sweep.name=own", "model.max_positions=64"]
 STEPS = ["train.steps=30", "train.checkpoint_every=20"]
@@ -31,12 +29,11 @@ def test_text_that_changes_while_rows_are_trained_changes_no_score(
 ) -> None:
     """``dev`` is changed and ``test`` is gone before the second row is scored."""
     rows = ("base", "e_learned_positions")
-    one_by_one = f"cluster.cpus_per_worker={cpus()}"
-    words = [*SMALL, *DATA, *STEPS, f"sweep.rows=[{','.join(rows)}]", one_by_one, "tracking=off"]
+    words = [*SMALL, *DATA, *STEPS, f"sweep.rows=[{','.join(rows)}]", "tracking=off"]
     trials = [workplace / "runs" / "own" / f"{row}-s1" for row in rows]
     environment = os.environ | joined_ray.environment
     running = Running.start(
-        "sweep", *words, joined_ray.word, cwd=workplace, trial=trials[0], env=environment
+        "sweep", *words, *joined_ray.one_by_one, cwd=workplace, trial=trials[0], env=environment
     )
     wait_until(
         lambda: running.ended() or any((trial / "provenance.json").exists() for trial in trials),

@@ -53,7 +53,7 @@ def run(folder: Path, *words: str) -> tuple[int, str]:
     """The exit code, and the output on one line. A sweep joins the tests' Ray."""
     environment = os.environ | {"COLUMNS": "300"}
     if words[0] == "sweep":
-        words = (*words, shared_ray().word)
+        words = (*words, *shared_ray().one_by_one)
         environment |= shared_ray().environment
     process = allelse(*words, cwd=folder, env=environment)
     return process.returncode, " ".join((process.stdout + process.stderr).split())

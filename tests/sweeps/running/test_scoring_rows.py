@@ -57,7 +57,7 @@ def run(joined_ray: JoinedRay) -> Run:
     """Runs a command; a sweep joins the tests' Ray."""
 
     def typed(folder: Path, *words: str) -> tuple[int, str]:
-        joined = (*words, joined_ray.word) if words[0] == "sweep" else words
+        joined = (*words, *joined_ray.one_by_one) if words[0] == "sweep" else words
         environment = os.environ | joined_ray.environment | {"COLUMNS": "200"}
         process = allelse(*joined, cwd=folder, env=environment)
         return process.returncode, process.stdout + process.stderr
@@ -141,7 +141,7 @@ def test_a_killed_sweep_ends_with_the_same_files(
     (fresh / "holds").touch()
     environment = os.environ | joined_ray.environment | {"COLUMNS": "200"}
     trial = fresh / "runs/s/beam_8-s1"
-    running = Running.start(*SWEEP, joined_ray.word, cwd=fresh, trial=trial, env=environment)
+    running = Running.start(*SWEEP, *joined_ray.one_by_one, cwd=fresh, trial=trial, env=environment)
     wait_until(lambda: (fresh / "held").exists() or running.ended(), "a trial that is being scored")
     assert not running.ended(), running.process.communicate()[0]
     os.killpg(running.process.pid, signal.SIGKILL)

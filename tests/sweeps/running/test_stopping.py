@@ -107,7 +107,7 @@ def test_a_work_that_handles_signals_learns_that_a_sweep_cannot(
     write_task(workplace, {"    total = trial.saved": f"{HANDLES_SIGNALS}    total = trial.saved"})
     words = ["sweep", "task=small", "sweep.name=s", "sweep.rows=[base]", UNTRACKED]
     environment = os.environ | joined_ray.environment
-    process = allelse(*words, joined_ray.word, cwd=workplace, env=environment)
+    process = allelse(*words, *joined_ray.one_by_one, cwd=workplace, env=environment)
     assert process.returncode == 1
     assert (
         "a sweep calls work outside of the main thread; use trial.stopping() instead"

@@ -54,7 +54,7 @@ def study(
     blocker = cwd / "runs" / "synthetic-tiny" / "d_dropout_0-s1" / "checkpoints"
     blocker.parent.mkdir(parents=True)
     blocker.write_text("a file where a folder must be")
-    words = ["sweep", *SHORT, DEFAULT, THREE_ROWS, joined_ray.word]
+    words = ["sweep", *SHORT, DEFAULT, THREE_ROWS, *joined_ray.one_by_one]
     first = allelse(*words, cwd=cwd, env=os.environ | joined_ray.environment)
     blocker.unlink()
     return Study(cwd, first)
