@@ -95,7 +95,7 @@ FILES = {
     },
 }
 STUDY = "sweep.name=toy"
-READING = ("plan", "table", "compare", "report", "config", "status", "studies")
+READING = ("plan", "table", "compare", "report", "config")
 RUNNING = ("train", "sweep")
 
 
