@@ -15,6 +15,7 @@ from sweeps.task import Metric as Metric
 from sweeps.task import MissingStepError as MissingStepError
 from sweeps.task import Neutral as Neutral
 from sweeps.task import Observes as Observes
+from sweeps.task import OtherNames as OtherNames
 from sweeps.task import PrecisionChoice as PrecisionChoice
 from sweeps.task import Problem as Problem
 from sweeps.task import Range as Range

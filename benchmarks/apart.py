@@ -17,8 +17,7 @@ import torch
 from benchmarks.arithmetic import Arithmetic
 from benchmarks.contest import Contestant, ours
 from benchmarks.timing import Rounds, Task, in_rounds
-from benchmarks.workloads import SEED, Workload, prepared_text
-from sweeps.planning.study_rows.compose import compose_row
+from benchmarks.workloads import SEED, Workload, prepared_text, settings_of
 from sweeps.task import Keep
 from sweeps.worker.checkpoints import Checkpoints
 from tracking.json_lines.journal import JournalLine
@@ -115,14 +114,14 @@ def start_up(*options: str, times: int = 3) -> list[float]:
             "train.log_every=1",
             *options,
         ]
-        settings = compose_row(words).rows[0].settings
+        settings = settings_of(words)
         prepared_text(settings.trial, Path(settings.paths.data))
         return [_until_first_step([*words, f"sweep.name=run{i}"]) for i in range(times)]
 
 
 def _until_first_step(words: list[str]) -> float:
     """Run the command, wait for its first report, and interrupt it."""
-    trial = TrialFolder(compose_row(words).rows[0].settings.study_folder / "base-s1", CARD)
+    trial = TrialFolder(settings_of(words).study_folder / "base-s1", CARD)
     command = [sys.executable, "-m", "sweeps.cli", "train", *words]
     began = time.time()
     process = subprocess.Popen(
@@ -153,7 +152,7 @@ def checkpoint_stall(workload: Workload, times: int = 3) -> dict[str, Any]:
     That time is extrapolated from one step here, and computed for a GPU at its goal. The background
     write is waited for, but not counted.
     """
-    trial = compose_row(list(workload.size.words)).rows[0].settings.trial
+    trial = settings_of(list(workload.size.words)).trial
     worker = Worker()
     state = start(trial, workload.size.vocab_size, worker.device)
     steps = []

@@ -37,9 +37,8 @@ from benchmarks.decoders import (
 from benchmarks.record import Result
 from benchmarks.sheet import MET, MISSED, Sheet, to_markdown, to_terminal
 from benchmarks.timing import Rounds, in_rounds
-from benchmarks.workloads import prepared_text
+from benchmarks.workloads import prepared_text, settings_of
 from sweeps.fields import parse
-from sweeps.planning.study_rows.compose import compose_row
 from sweeps.problems import Problem, RefusedError
 from sweeps.task import Keep
 from sweeps.worker.checkpoints import Checkpoints
@@ -108,7 +107,7 @@ def main(
     began = time.perf_counter()
     try:
         result = record.provenance("benchmarks.decoding", ["ctranslate2", "transformers"])
-        base = compose_row(["scale=paper"]).rows[0].settings.trial
+        base = settings_of(["scale=paper"]).trial
         workloads = [one_length(base, VOCAB_SIZE, SENTENCES, LENGTH)]
         workloads += [natural_ends(trial, sentences)] if trial else []
         result["decoding"] = [

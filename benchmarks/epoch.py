@@ -22,8 +22,7 @@ from typing import Any, Literal
 from benchmarks.contest import MARIAN, OURS
 from benchmarks.peers import PeerTraining
 from benchmarks.record import Result
-from benchmarks.workloads import SEED, prepared_text
-from sweeps.planning.study_rows.compose import compose_row
+from benchmarks.workloads import SEED, prepared_text, settings_of
 from tracking.provenance import ROOT
 from transformer.config import Precision, TrialConfig
 from transformer.cost import Lengths, training_flops
@@ -112,7 +111,7 @@ class Epoch:
 def epoch(size: EpochSize, pairs: ParallelSet, vocab_size: int) -> Epoch:
     """The epoch of a size, on ``pairs`` or, where the size asks for it, on synthetic text."""
     data = ["data=synthetic"] if size.text == "synthetic" else []
-    settings = compose_row([*size.words, *data, f"train.seed={SEED}"]).rows[0].settings
+    settings = settings_of([*size.words, *data, f"train.seed={SEED}"])
     if size.text == "real":
         return Epoch(size, settings.trial, vocab_size, pairs)
     prepared = prepared_text(settings.trial, Path(settings.paths.data))

@@ -19,8 +19,7 @@ from rich.console import Console
 
 from benchmarks.record import provenance
 from benchmarks.sheet import MET, MISSED, Sheet, to_terminal
-from benchmarks.workloads import drawn_pairs
-from sweeps.planning.study_rows.compose import compose_row
+from benchmarks.workloads import drawn_pairs, settings_of
 from tracking.provenance import changes
 from transformer.config import TrialConfig
 from transformer.cost import training_flops
@@ -191,7 +190,7 @@ def calibrate(device: torch.device) -> Ceiling:
 def workload(size: Size, device: torch.device, joins: bool) -> Workload:
     """The first steps of an epoch in micro-batches, padded up to their buckets; ``joins`` as
     training would."""
-    trial = compose_row([*size.words, f"train.seed={SEED}"]).rows[0].settings.trial
+    trial = settings_of([*size.words, f"train.seed={SEED}"]).trial
     pairs = drawn_pairs(PAIRS, size.ln_length, (0, 0.17), size.vocab_size, longest=200)
     epoch = TrainingBatches(pairs, trial.train.tokens_per_batch, trial.model.max_positions, SEED)
     shapes = buckets(epoch.shapes())

@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
-from sweeps.planning.study_rows.compose import compose_row
+from benchmarks.workloads import settings_of
 from transformer.config import ModelConfig, TrialConfig
 from transformer.model.attention import SelfAttention
 from transformer.model.encoder_decoder import Residual
@@ -116,7 +116,7 @@ ATTENTION, RECURRENT, CONVOLUTIONAL, _, SEPARABLE, _ = LAYER_TYPES
 @cache
 def base_model() -> ModelConfig:
     """The paper's base, from which a layer takes all settings but its size and type."""
-    trial: TrialConfig = compose_row(["row=base", "scale=paper"]).rows[0].settings.trial
+    trial: TrialConfig = settings_of(["row=base", "scale=paper"]).trial
     return trial.model
 
 

@@ -6,10 +6,12 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.timing import Rounds
+from sweeps.config.settings import Settings
 from sweeps.config.tasks import load_task
+from sweeps.planning.study_rows.command_task import library_of
 from sweeps.planning.study_rows.compose import compose_row
 from sweeps.problems import Problem, RefusedError
-from sweeps.worker.prepared import prepared_folder
+from sweeps.worker.prepared import TaskData
 from transformer.config import TrialConfig
 from transformer.cost import Lengths, training_flops
 from transformer.data.batches import Batch, by_length, collate, cut
@@ -73,6 +75,11 @@ class Workload:
         return training_flops(self.trial.model, self.size.vocab_size, lengths)
 
 
+def settings_of(words: list[str]) -> Settings:
+    """The settings of the row that these overrides name."""
+    return compose_row(words, library_of(words, Path.cwd())).rows[0].settings
+
+
 def workload(size: Size, pairs: ParallelSet) -> Workload:
     """Batches at even distances in an epoch sorted by length: one is the median, two are the
     quartiles."""
@@ -82,7 +89,7 @@ def workload(size: Size, pairs: ParallelSet) -> Workload:
         f"train.tokens_per_batch={size.tokens}",
         f"train.seed={SEED}",
     ]
-    trial = compose_row(words).rows[0].settings.trial
+    trial = settings_of(words).trial
     epoch = cut(pairs, by_length(pairs, np.arange(len(pairs))), size.tokens)
     chosen = [epoch[(2 * i + 1) * len(epoch) // (2 * size.batches)] for i in range(size.batches)]
     return Workload(size, trial, [collate(pairs, indices) for indices in chosen])
@@ -95,14 +102,14 @@ def read_pairs(folder: Path) -> ParallelSet:
         raise RefusedError(
             [Problem("--data", f"is {folder}", "must be the folder of Multi30k's files")]
         )
-    settings = compose_row(["data=multi30k", f"data.mirror='{folder}'"]).rows[0].settings
+    settings = settings_of(["data=multi30k", f"data.mirror='{folder}'"])
     return prepared_text(settings.trial, Path(settings.paths.data)).pairs("train")
 
 
 def prepared_text(trial: TrialConfig, folder: Path) -> Prepared:
     """The trial's corpus, prepared once below ``folder`` as a sweep does it."""
     task = load_task("translation", Path.cwd())
-    return Prepared(prepared_folder(task, [trial], folder, task.fingerprint(trial)))
+    return Prepared(TaskData(task, folder, task.fingerprint(trial)).open([trial]))
 
 
 def drawn_pairs(

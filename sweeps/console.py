@@ -103,6 +103,11 @@ if not OUT.is_terminal:
 ERR = SteadyConsole(stderr=True, highlight=False)
 
 
+def print_line(console: Console, text: str, style: str = "") -> None:
+    """Print text as it is, on one line however narrow the terminal is."""
+    console.print(escape(text), style=style, soft_wrap=True, highlight=False)
+
+
 def print_json(content: Any) -> None:
     """Print plain data as JSON, for scripts."""
     print(json.dumps(content, indent=1, ensure_ascii=False))
@@ -140,8 +145,9 @@ def print_refusal(refused: RefusedError | DamagedFileError, outcome: str) -> Non
             key += f" [dim]({escape(problem.place)})[/]"
         ERR.print(f"  {key} {escape(problem.found)}", soft_wrap=True)
         ERR.print(f"      {escape(problem.allowed)}", soft_wrap=True)
-        if problem.nearest:
-            ERR.print(f"      did you mean [bold]{escape(problem.nearest)}[/]?", soft_wrap=True)
+        suggestion = problem.suggestion
+        if suggestion:
+            ERR.print(f"      did you mean [bold]{escape(suggestion)}[/]?", soft_wrap=True)
     outcome = error.outcome or outcome
     if outcome:
         ERR.print(escape(outcome))

@@ -23,7 +23,7 @@ from typing import (
     get_type_hints,
 )
 
-from sweeps.problems import UNKNOWN_KEY, Problem, nearest
+from sweeps.problems import UNKNOWN_KEY, Problem, Typo
 from sweeps.type_words import type_words, value_words
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ Role = TypeVar("Role")
 
 def field_types(cls: type) -> dict[str, Any]:
     """The types of a dataclass's fields, with everything that ``Annotated`` adds."""
-    return _field_types(cls)
+    return _field_types(cls)  # mypy takes no generic class as hashable
 
 
 @cache
@@ -132,6 +132,17 @@ class Symbol:
 
 
 @dataclass(frozen=True)
+class OtherNames:
+    """What other programs call the field, with spaces between: a hint finds the field by them.
+
+    ``note`` says how the field differs from what these names mean.
+    """
+
+    text: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
 class Named:
     """The field maps these names to values of one type. They need not be valid in Python."""
 
@@ -225,13 +236,12 @@ def keys(cls: type, prefix: str = "") -> dict[str, Any]:
 
 def _unknown_key(prefix: str, key: str, allowed: Iterable[str]) -> Problem:
     """The refusal of a key below ``prefix`` that the schema lacks."""
-    suggestion = nearest(key, allowed)
     group = f"under {prefix} " if prefix else ""
     return Problem(
         key=_join(prefix, key),
         found=UNKNOWN_KEY,
         allowed=f"keys {group}are {', '.join(allowed)}",
-        nearest=suggestion and _join(prefix, suggestion),
+        nearest=Typo(key, tuple(allowed), prefix=_join(prefix, "")),
     )
 
 
@@ -253,13 +263,14 @@ def _value(hint: Any, value: Any, key: str) -> tuple[Any, list[Problem]]:
     return converted, [Problem(key, f"is {value_words(value)}", allowed, _near_value(hint, value))]
 
 
-def _near_value(hint: Any, value: Any) -> str | None:
+def _near_value(hint: Any, value: Any) -> str | Typo | None:
     """An allowed value that looks like this one, such as [1] for 1 where a list is needed."""
     if not isinstance(value, list | dict):
         _, fits_in_list = _convert(hint, [value])
         if fits_in_list:
             return f"[{value}]"
-    return nearest(str(value), map(str, get_args(hint))) if get_origin(hint) is Literal else None
+    is_choice = get_origin(hint) is Literal
+    return Typo(str(value), tuple(map(str, get_args(hint)))) if is_choice else None
 
 
 def _convert(hint: Any, value: Any) -> tuple[Any, bool]:

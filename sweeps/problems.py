@@ -15,18 +15,42 @@ COMMAND_LINE = "command line"
 
 
 @dataclass(frozen=True)
+class Typo:
+    """A name that is none of ``names``. They stand for ``prefix`` + name, such as a dotted key."""
+
+    name: str
+    names: tuple[str, ...]
+    prefix: str = ""
+
+    @property
+    def nearest(self) -> str | None:
+        """What the name most likely means; None if nothing comes close."""
+        name = nearest(self.name, self.names)
+        return name and f"{self.prefix}{name}"
+
+
+@dataclass(frozen=True)
 class Problem:
-    """One refused value: the key, the value found there, and the allowed values."""
+    """One refused value: the key, the value found there, and the allowed values.
+
+    ``nearest`` is what was most likely meant, or the typo that it is looked up for.
+    """
 
     key: str
     found: str
     allowed: str
-    nearest: str | None = None
+    nearest: str | Typo | None = None
     place: str | None = None
+
+    @property
+    def suggestion(self) -> str | None:
+        """What was most likely meant; None if nothing comes close."""
+        return self.nearest.nearest if isinstance(self.nearest, Typo) else self.nearest
 
     def __str__(self) -> str:
         place = f" ({self.place})" if self.place else ""
-        hint = f" Did you mean {self.nearest}?" if self.nearest else ""
+        suggestion = self.suggestion
+        hint = f" Did you mean {suggestion}?" if suggestion else ""
         return f"{self.key}{place}: {self.found}; {self.allowed}.{hint}"
 
 
@@ -37,6 +61,20 @@ class RefusedError(ValueError):
         self.problems = list(problems)
         self.outcome = outcome
         super().__init__("\n".join(map(str, self.problems)))
+
+
+def refusal(
+    key: str, found: str, allowed: str, nearest: str | Typo | None = None, place: str | None = None
+) -> RefusedError:
+    """The error of a request with one problem."""
+    return RefusedError([Problem(key, found, allowed, nearest, place)])
+
+
+def refuse(problems: Iterable[Problem]) -> None:
+    """Raises RefusedError if there are problems. Each is reported once."""
+    unique_problems = dict.fromkeys(problems)
+    if unique_problems:
+        raise RefusedError(unique_problems)
 
 
 def damaged(error: "DamagedFileError") -> Problem:

@@ -17,6 +17,7 @@ from sweeps.fields import Divided as Divided
 from sweeps.fields import Fingerprinted as Fingerprinted
 from sweeps.fields import Neutral as Neutral
 from sweeps.fields import Observes as Observes
+from sweeps.fields import OtherNames as OtherNames
 from sweeps.fields import Range as Range
 from sweeps.fields import Scores as Scores
 from sweeps.fields import Seed as Seed

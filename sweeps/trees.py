@@ -21,6 +21,12 @@ def assigned(tree: Tree, values: Mapping[str, Any]) -> Tree:
     return tree
 
 
+def with_values_of(other: Tree, tree: Tree, keys: Iterable[str]) -> Tree:
+    """A copy of ``tree`` with the values that ``other`` has for these dotted keys."""
+    values = dotted(other)
+    return assigned(tree, {key: values[key] for key in keys if key in values})
+
+
 def merged(below: Tree, above: Tree) -> Tree:
     """A copy with groups and mappings merged key by key, as Hydra merges them."""
     result = deepcopy(below)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import typer.main
+from composed_rows import composed_row
 from faulty_task import undisturbed
 from reference_page import reference_page
 from sacrebleu.dataset import DATASETS
@@ -17,7 +18,8 @@ from written_files import GUIDE, write_files
 from sweeps.cli import app
 from sweeps.config.tasks import TaskSource, source_of
 from sweeps.planning.continuation import plan_row, plan_sweep
-from sweeps.planning.study_rows.compose import compose_row, compose_settings
+from sweeps.planning.study_rows.command_task import library_of
+from sweeps.planning.study_rows.compose import compose_settings
 from sweeps.verbs.command import names_and_overrides
 from sweeps.verbs.setup import create
 from sweeps.verbs.trained.commands import commands as task_verbs
@@ -138,7 +140,7 @@ def compose(verb: str, parsed: dict[str, Any], task: TaskSource) -> None:
     elif verb == "train":
         assert plan_row(overrides, parsed["add"]).trials
     elif verb == "config":
-        assert compose_row(overrides).rows
+        assert composed_row(overrides).rows
     elif verb == "compare":
         assert len([argument for argument in parsed["arguments"] if "=" not in argument]) == 2
     elif verb == "init":
@@ -150,7 +152,8 @@ def compose(verb: str, parsed: dict[str, Any], task: TaskSource) -> None:
         assert read_request(verb, parsed["arguments"], task, texts=texts).names
     else:
         _, typed = names_and_overrides(parsed.get("arguments") or overrides)
-        compose_settings(typed)  # refuses what is no setting
+        library = library_of(typed, Path.cwd(), trains=False)
+        compose_settings(typed, library)  # refuses what is no setting
 
 
 def test_the_task_of_the_guide_trains_and_resumes(folder: Path, tmp_path: Path) -> None:

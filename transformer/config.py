@@ -12,6 +12,7 @@ from sweeps.task import (
     Fingerprinted,
     Neutral,
     Observes,
+    OtherNames,
     Problem,
     Range,
     Scores,
@@ -54,6 +55,31 @@ ADAM_BETA1 = 0.9
 ADAM_BETA2 = 0.98
 ADAM_EPSILON = 1e-9
 """The paper's (section 5.3)."""
+D_MODEL_NAMES = OtherNames(
+    "hidden hidden_size dim width embed_dim embedding_dim n_embd",
+    "model.d_model is the width, and model.d_ff is the inner width of the feed-forward layers",
+)
+D_FF_NAMES = OtherNames("ffn_dim feedforward dim_feedforward intermediate_size")
+N_HEADS_NAMES = OtherNames("attention_heads num_attention_heads h")
+D_K_NAMES = OtherNames("key_dim d_head head_dim")
+MAX_POSITIONS_NAMES = OtherNames("max_len max_length max_seq_len seq_len block_size context_length")
+STEPS_NAMES = OtherNames(
+    "step iterations max_iters updates epoch epochs num_epochs max_epochs",
+    "train.steps counts steps, not epochs",
+)
+LR_FACTOR_NAMES = OtherNames(
+    "lr learning_rate max_lr base_lr eta",
+    "train.lr_factor multiplies the paper's learning rate; 1.0 is the paper's",
+)
+TOKENS_PER_BATCH_NAMES = OtherNames(
+    "batch batch_size bs max_tokens global_batch_size",
+    "train.tokens_per_batch counts tokens, not sentences",
+)
+LABEL_SMOOTHING_NAMES = OtherNames("ε_ls eps_ls epsilon eps ls")
+EVALUATE_EVERY_NAMES = OtherNames("eval_interval eval_steps val_every")
+CHECKPOINT_EVERY_NAMES = OtherNames("save_every save_interval save_steps")
+KEEP_CHECKPOINTS_NAMES = OtherNames("keep_last save_total_limit max_to_keep")
+AVERAGE_CHECKPOINTS_NAMES = OtherNames("average averaging avg_checkpoints")
 
 
 @dataclass(frozen=True)
@@ -66,15 +92,15 @@ class ModelConfig:
     the ``attention_window`` positions around its own, the decoder only those up to its own.
     """
 
-    n_layers: Annotated[PositiveCount, Symbol("N"), Divided("depth")]
-    d_model: Annotated[PositiveCount, Symbol("d_model"), Divided("width")]
-    d_ff: Annotated[PositiveCount, Symbol("d_ff"), Divided("width")]
-    n_heads: Annotated[PositiveCount, Symbol("h")]
-    d_k: Annotated[PositiveCount, Symbol("d_k"), Divided("width")]
+    n_layers: Annotated[PositiveCount, Symbol("N"), Divided("depth"), OtherNames("depth blocks")]
+    d_model: Annotated[PositiveCount, Symbol("d_model"), Divided("width"), D_MODEL_NAMES]
+    d_ff: Annotated[PositiveCount, Symbol("d_ff"), Divided("width"), D_FF_NAMES]
+    n_heads: Annotated[PositiveCount, Symbol("h"), N_HEADS_NAMES]
+    d_k: Annotated[PositiveCount, Symbol("d_k"), Divided("width"), D_K_NAMES]
     d_v: Annotated[PositiveCount, Symbol("d_v"), Divided("width")]
-    p_drop: Annotated[Probability, Symbol("P_drop")]
-    positions: PositionKind
-    max_positions: PositiveCount
+    p_drop: Annotated[Probability, Symbol("P_drop"), OtherNames("dropout dropout_rate")]
+    positions: Annotated[PositionKind, OtherNames("positional_encoding pos_emb")]
+    max_positions: Annotated[PositiveCount, MAX_POSITIONS_NAMES]
     attention_bias: bool
     attention_dropout: Probability
     relu_dropout: Probability
@@ -116,17 +142,17 @@ class TrainConfig:
     ``pictured_sentence`` is drawn when training ends.
     """
 
-    steps: Annotated[PositiveCount, Symbol("steps"), Divided("steps", optional=True)]
+    steps: Annotated[PositiveCount, Symbol("steps"), Divided("steps", optional=True), STEPS_NAMES]
     warmup_steps: PositiveCount
-    lr_factor: Annotated[float, Range(0, above=True)]
-    tokens_per_batch: PositiveCount
-    label_smoothing: Annotated[Probability, Symbol("ε_ls")]
+    lr_factor: Annotated[float, Range(0, above=True), LR_FACTOR_NAMES]
+    tokens_per_batch: Annotated[PositiveCount, TOKENS_PER_BATCH_NAMES]
+    label_smoothing: Annotated[Probability, Symbol("ε_ls"), LABEL_SMOOTHING_NAMES]
     precision: Precision
     seed: Annotated[int, Range(0, INT32_MAX), Seed()]
     log_every: Annotated[PositiveCount, Observes()]
-    evaluate_every: Annotated[PositiveCount, Observes()]
-    checkpoint_every: Annotated[PositiveCount, Observes()]
-    keep_checkpoints: Annotated[PositiveCount, Observes()]
+    evaluate_every: Annotated[PositiveCount, Observes(), EVALUATE_EVERY_NAMES]
+    checkpoint_every: Annotated[PositiveCount, Observes(), CHECKPOINT_EVERY_NAMES]
+    keep_checkpoints: Annotated[PositiveCount, Observes(), KEEP_CHECKPOINTS_NAMES]
     score_every: Annotated[int, Range(0, INT32_MAX), Observes(), Neutral(0)] = 0
     tokens_per_micro_batch: Annotated[int | None, Range(1, INT32_MAX), Observes()] = None
     adam_beta1: Annotated[Probability, Symbol("β₁"), Neutral(ADAM_BETA1)] = ADAM_BETA1
@@ -147,9 +173,9 @@ class DecodeConfig:
     """
 
     beam: Annotated[int, Range(1, 32), Scores()]
-    alpha: Annotated[float, Range(0), Scores()]
+    alpha: Annotated[float, Range(0), Scores(), OtherNames("α length_penalty lenpen lp")]
     max_extra: Annotated[int, Range(0, INT32_MAX), Scores()]
-    average_checkpoints: Annotated[int, Range(1, 1_000), Scores()]
+    average_checkpoints: Annotated[int, Range(1, 1_000), Scores(), AVERAGE_CHECKPOINTS_NAMES]
     average_every: Annotated[PositiveCount, Scores()]
     train_sample: Annotated[bool, Scores(), Neutral(False)] = False
 
@@ -314,6 +340,6 @@ def read_trial(tree: object) -> TrialConfig:
     if trial is None:
         faults = []
         for problem in problems:
-            faults.append(Fault(problem.key, problem.found, problem.allowed, problem.nearest))
+            faults.append(Fault(problem.key, problem.found, problem.allowed, problem.suggestion))
         raise FaultyError(*faults)
     return trial

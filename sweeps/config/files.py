@@ -12,7 +12,7 @@ import yaml
 import sweeps
 from sweeps.config.schema import PLATFORM, Schema
 from sweeps.config.tasks import OURS, TaskSource
-from sweeps.problems import UNKNOWN_KEY, Problem, RefusedError, nearest
+from sweeps.problems import UNKNOWN_KEY, Problem, RefusedError, Typo, refusal
 
 TASKS = "task"
 """The folder of ``conf/`` for users' tasks: each has a folder in it, and they share the files next
@@ -59,10 +59,13 @@ class Folders:
 
         Hydra reads ``config`` from the first folder, which is always a shipped one.
         """
-        roots = [conf for conf in (SHIPPED, self.user_folder) if conf]
+        roots = [SHIPPED]
+        if self.user_folder:
+            roots.append(self.user_folder)
         folders = [conf / path for path in self._paths for conf in roots]
         first = next(folder for folder in folders if self._is_shipped_config(folder))
-        return tuple(folder for folder in dict.fromkeys([first, *folders]) if folder.is_dir())
+        unique_folders = dict.fromkeys([first, *folders])
+        return tuple(folder for folder in unique_folders if folder.is_dir())
 
     def _is_shipped_config(self, folder: Path) -> bool:
         return (folder / f"{CONFIG}.yaml").is_file() and not self.is_own(folder)
@@ -130,7 +133,7 @@ class Folders:
         folder = Path(self.written_to(f"{group}/{name}")).parent
         fault = f'is "{name}", but {folder}/ has no such file'
         allowed = f"must be one of {', '.join(options)}"
-        return Problem(group, fault, allowed, nearest(Path(name).stem, options), location)
+        return Problem(group, fault, allowed, Typo(Path(name).stem, tuple(options)), location)
 
     def shadowing(self, path: str) -> list[Problem]:
         """Problems of a user's file that has the name of a shipped one, but another content."""
@@ -211,7 +214,7 @@ def file_problems(path: Path, file: str, group: str, schema: Schema) -> list[Pro
         fault = f"is not plain YAML: {reason}"
         allowed = "must contain groups of keys, in UTF-8"
         location = f"{file}{line}"
-        raise RefusedError([Problem(path.stem, fault, allowed, place=location)]) from None
+        raise refusal(path.stem, fault, allowed, place=location) from None
     misread = [*_misread_numbers(keys, file), *_missing_values(keys, file)]
     if group in ABOUT_ALL_GROUPS and not HEADER.match(text):
         allowed = 'must begin with "# @package _global_"'
@@ -308,7 +311,7 @@ def _unknown_groups(
         if name in (*PLATFORM, "task", "hydra"):
             yield Problem(name, f"is set by {owner}", allowed, place=location)
         else:
-            yield Problem(name, UNKNOWN_KEY, allowed, nearest(name, groups), location)
+            yield Problem(name, UNKNOWN_KEY, allowed, Typo(name, groups), location)
 
 
 def _set_seed(keys: Iterable[FileKey], group: str, file: str, schema: Schema) -> Iterator[Problem]:

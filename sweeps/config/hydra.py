@@ -12,24 +12,26 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import count
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import yaml
 from hydra import compose, initialize_config_dir
 from hydra._internal.core_plugins.file_config_source import FileConfigSource
+from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override as Override
 from hydra.core.plugins import Plugins
 from hydra.core.utils import setup_globals
 from hydra.errors import HydraException
-from hydra.plugins.config_source import ConfigLoadError, ConfigResult, ConfigSource
+from hydra.plugins.config_source import ConfigLoadError, ConfigResult
 from hydra.types import RunMode
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from sweeps.command_task.command_task import platform_values
 from sweeps.config.files import BASE, CONFIG, HEADER, Folders, file_problems, lines_of, reason_of
+from sweeps.config.key_hints import KeyHints
 from sweeps.config.schema import Schema
 from sweeps.config.settings import tree_type
 from sweeps.config.tasks import TaskSource
@@ -63,6 +65,7 @@ class Library:
         self.folders = Folders(here, source)
         self.schema = Schema.of(source.task)
         self.keys = keys(tree_type(source.task))
+        self.hints = KeyHints(self.schema, self.keys)
         self.row_keys = [key for key in self.keys if key.split(".")[0] in self.schema.groups]
         self._composed: dict[tuple[str, ...], Tree] = {}
 
@@ -94,6 +97,13 @@ class Library:
     @property
     def groups(self) -> tuple[str, ...]:
         return tuple(self.defaults)
+
+    def typed(self, text: str) -> "TypedOverride | None":
+        """One override of the command line; None if Hydra cannot read it."""
+        override = parsed(text, self.folders)
+        if override is None or not override.key_or_group:
+            return None
+        return TypedOverride(text, self.key_of(override.key_or_group), override)
 
     def key_of(self, name: str) -> str:
         """The key that ``name`` means: ``args.width`` for ``width``, if the task is a function."""
@@ -158,19 +168,19 @@ class Library:
 
     def _initialized(self) -> Any:
         Plugins.instance().register(TextFiles)
-        Plugins.instance().register(DeclaredBase)
-        if self.task.base is not None:
-            DeclaredBase.values[self.task.name] = asdict(self.task.base) | platform_values(
-                self.task
-            )
+        self._declare_base(ConfigStore.instance())
         GlobalHydra.instance().clear()
         return initialize_config_dir(str(self.folders.searched[0]), version_base="1.3")
+
+    def _declare_base(self, store: ConfigStore) -> None:
+        """Give Hydra the base that the task declares in Python, unless a file has it."""
+        store.repo.pop(f"{BASE}.yaml", None)  # of another task
+        if self.task.base is not None and self.folders.find(BASE) is None:
+            store.store(BASE, asdict(self.task.base) | platform_values(self.task))
 
     def _hydra_overrides(self, options: tuple[str, ...]) -> list[str]:
         """What Hydra gets: where to search, and the options."""
         urls = [f"{TextFiles.scheme()}://{folder}" for folder in self.folders.searched[1:]]
-        if self.task.base is not None:  # after the user's folders, which may have a base
-            urls.append(f"{DeclaredBase.scheme()}://{self.task.name}")
         search_path = ", ".join(map(quoted, urls))  # as Hydra reads paths
         return [f"hydra.searchpath=[{search_path}]", *map(_in_ascii, options)]
 
@@ -191,33 +201,6 @@ class TextFiles(FileConfigSource):
             content = OmegaConf.load(text)
         packages = {"package": header["package"] if header else None}
         return ConfigResult(self.provider, f"{self.scheme()}://{self.path}", content, packages)
-
-
-class DeclaredBase(ConfigSource):
-    """Hydra's source of the base that a task declares in Python. Its path is the task's name."""
-
-    values: ClassVar[dict[str, Tree]] = {}
-
-    @staticmethod
-    def scheme() -> str:
-        return "declared"
-
-    def load_config(self, config_path: str) -> ConfigResult:
-        content = OmegaConf.create(self.values[self.path])
-        url = f"{self.scheme()}://{self.path}"
-        return ConfigResult(self.provider, url, content, {"package": None})
-
-    def available(self) -> bool:
-        return True
-
-    def is_group(self, config_path: str) -> bool:
-        return config_path == ""
-
-    def is_config(self, config_path: str) -> bool:
-        return self._normalize_file_name(config_path) == f"{BASE}.yaml"
-
-    def list(self, config_path: str, results_filter: Any = None) -> list[str]:
-        return [BASE] if config_path == "" else []
 
 
 PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
@@ -265,6 +248,30 @@ def option(group: str, name: str) -> str:
     return f"{group}={quoted(name)}"
 
 
+@dataclass(frozen=True)
+class TypedOverride:
+    """An override as you typed it: its ``text``, its ``key`` or group, and how Hydra reads it."""
+
+    text: str
+    key: str
+    override: Override
+
+    @property
+    def is_sweep(self) -> bool:
+        """Whether it lists several values."""
+        return self.override.is_sweep_override()
+
+    @property
+    def value_text(self) -> str:
+        return self.text.partition("=")[2].strip()
+
+    @property
+    def value_texts(self) -> list[str]:
+        """Its values, as you would type them one by one. Raises HydraException if Hydra cannot list
+        them."""
+        return list(self.override.sweep_string_iterator()) if self.is_sweep else [self.value_text]
+
+
 def parsed(text: str, folders: Folders | None = None) -> Override | None:
     """One override as Hydra reads it; None if Hydra cannot. ``folders`` has the options for
     ``glob()``."""
@@ -285,12 +292,6 @@ class _Options:
 
     def get_group_options(self, group: str, results_filter: Any = None) -> list[str]:
         return self.folders.options(group)
-
-
-def swept_values(override: Override) -> list[str]:
-    """The values of a sweep override, as you would type them. Raises HydraException if Hydra cannot
-    list them."""
-    return list(override.sweep_string_iterator())
 
 
 def _in_ascii(text: str) -> str:

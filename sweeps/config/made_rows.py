@@ -14,10 +14,9 @@ from typing import Any
 
 from sweeps.config.files import BASE
 from sweeps.config.hydra import Library
-from sweeps.config.overrides import unknown_key
 from sweeps.config.row_naming import as_typed, made_name
 from sweeps.config.settings import VARY
-from sweeps.problems import COMMAND_LINE, UNKNOWN_KEY, Problem
+from sweeps.problems import COMMAND_LINE, Problem
 from sweeps.trees import Tree, Values, dotted
 from tracking.words import LONGEST_CHANGE, shortened
 
@@ -234,8 +233,7 @@ class MadeRows:
         if key in self.library.keys:
             groups = ", ".join(self.library.schema.groups)
             return Problem(key, "is the same for all rows", f"a row may change only {groups}")
-        suggestion, allowed = unknown_key(self.library.keys, key)
-        return Problem(key, UNKNOWN_KEY, allowed, suggestion)
+        return self.library.hints.unknown_key(key)
 
     def _refuse(self, key: str, fault: str, allowed: str) -> None:
         self.problems.append(Problem(key, fault, allowed, place=self.place(key)))

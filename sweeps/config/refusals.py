@@ -7,7 +7,7 @@ from pathlib import Path
 from sweeps.config.files import BASE
 from sweeps.config.hydra import Library, option
 from sweeps.config.made_rows import MadeRow, MadeRows
-from sweeps.config.overrides import Overrides, other_name
+from sweeps.config.overrides import Overrides
 from sweeps.problems import COMMAND_LINE, UNKNOWN_KEY, Problem
 
 
@@ -46,16 +46,14 @@ class ProblemCollector:
 
         A key that is already wrong in base is not reported again for rows.
         """
-        new_problems = [problem for problem in problems if self._is_new(problem, row)]
+        known_keys = set() if row == BASE else self._wrong_in_base
+        new_problems = [problem for problem in problems if problem.key not in known_keys]
         if row == BASE:
             self._wrong_in_base |= {problem.key for problem in new_problems}
         for problem in new_problems:
             location = problem.place or self.place(problem.key, row)
             if not self._is_repeated(problem, location):
                 self.problems.append(self._completed(problem, location, row))
-
-    def _is_new(self, problem: Problem, row: str) -> bool:
-        return row == BASE or problem.key not in self._wrong_in_base
 
     def _is_repeated(self, problem: Problem, location: str | None) -> bool:
         """Whether an unknown key was already reported with what its file may set."""
@@ -71,7 +69,7 @@ class ProblemCollector:
         allowed = problem.allowed
         nearest = problem.nearest
         if problem.found == UNKNOWN_KEY:
-            nearest = other_name(problem.key, self.library.keys) or problem.nearest
+            nearest = self.library.hints.other_name(problem.key) or problem.nearest
         if row == BASE and problem.key in self.typed.sweeps:
             fault += " in base, which every row is compared with"
         if self.study and location == self.record:

@@ -1,7 +1,8 @@
 """Rows as plain data: as Hydra composes them, at the paper's size and with the scale on top."""
 
+from collections.abc import Collection
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -9,10 +10,11 @@ from sweeps.config.files import BASE, file_problems, lines_of
 from sweeps.config.hydra import changing_keys, changing_problem, resolved
 from sweeps.config.made_rows import MadeRow
 from sweeps.config.refusals import ProblemCollector
+from sweeps.config.row_keys import builds_on, own_keys
 from sweeps.config.row_scale import Kept, Layered, apply_scale, before_scaling, keep_differences
 from sweeps.config.settings import VARY, Scale, parse_scale
 from sweeps.problems import Problem, RefusedError
-from sweeps.trees import Tree, assigned, differences, merged, nested
+from sweeps.trees import Tree, Values, assigned, differences, merged, nested
 
 ALL = "all"
 """``sweep.rows=all``: the rows that the sweep's file lists. In that file: base, and every row with
@@ -23,31 +25,44 @@ a file."""
 class Scaled:
     """One row after scaling, without the other overrides.
 
-    ``before`` is its change at the paper's size; "" if scaling does not affect that.
+    ``before`` is its change at the paper's size; "" if scaling does not affect that. ``own_keys``
+    are those that it sets itself. ``builds_on`` is the row of which it changes only keys that
+    score; None if it changes others. ``location`` is the user's file with the row, or what makes
+    it.
     """
 
     tree: Tree
     kept: Kept = field(default_factory=Kept)
     before: str = ""
+    own_keys: Collection[str] = ()
+    builds_on: str | None = None
+    location: str | None = None
 
 
 class RowTrees:
-    """Composes each row once. The ``values`` of overrides in the group ``scale`` decide how rows
-    are scaled."""
+    """Composes each row once. Overrides in the group ``scale`` decide how rows are scaled."""
 
-    def __init__(self, collector: ProblemCollector, values: dict[str, Any]) -> None:
+    def __init__(self, collector: ProblemCollector) -> None:
         self.collector = collector
         self.library = collector.library
         self.schema = collector.library.schema
-        self._divisors = {key: value for key, value in values.items() if key.startswith("scale.")}
+        self._divisors = collector.overrides.of_group("scale")
         self._papers: dict[str, Tree | None] = {}
         self._scaled: dict[str, Scaled | None] = {}
 
     def scaled(self, row: str) -> Scaled | None:
         """The row after scaling; None if it cannot be composed. Its problems are collected."""
         if row not in self._scaled:
-            self._scaled[row] = self._scale_row(row)
+            scaled = self._scale_row(row)
+            self._scaled[row] = scaled and self._with_origin(scaled, row)
         return self._scaled[row]
+
+    def final(self, row: str, scaled: Scaled, values: Values) -> Tree | None:
+        """The row with these values and its own final ones, which stand above them; without
+        references. None if one cannot be resolved. Its problems are collected."""
+        made_row = self.collector.made.rows.get(row)
+        own_values = made_row.final if made_row else {}
+        return self.resolved(assigned(scaled.tree, values | own_values), row)
 
     def readable(self, group: str, name: str) -> bool:
         """Whether the option's file can be read. The problems of a user's file are collected."""
@@ -80,6 +95,27 @@ class RowTrees:
         """``sweep.rows`` from the files: the order of the study's table."""
         return self.base.scaled["sweep"].get("rows") if self.base is not None else None
 
+    @cached_property
+    def lists_all(self) -> bool:
+        """Whether the sweep's file says ``rows: all``, which takes every row that has a file."""
+        options = [*self.collector.options(BASE), *self.collector.scale_option]
+        return bool(self.library.compose(*options)["sweep"].get("rows") == ALL)
+
+    def _with_origin(self, scaled: Scaled, row: str) -> Scaled:
+        """The row with what it sets itself, and where."""
+        folders = self.library.folders
+        made_row = self.collector.made.rows.get(row)
+        file = folders.find(f"row/{row}")
+        location = made_row.place if made_row else None
+        if file and folders.is_own(file):
+            location = folders.show(file)
+        return replace(
+            scaled,
+            own_keys=own_keys(row, made_row, folders, self.schema),
+            builds_on=builds_on(row, made_row, folders, self.schema),
+            location=location,
+        )
+
     def _scale_row(self, row: str) -> Scaled | None:
         layered = self.base if row == BASE else self._layered(row)
         base = self.base
@@ -106,10 +142,11 @@ class RowTrees:
     ) -> None:
         """Divide the row's values, and collect its ``problems`` unless base has some: those are the
         scale's fault."""
-        changed = differences(base.paper, layered.paper, self.schema.groups)
-        undivided = apply_scale(layered.scaled, scale, self.schema, changed)
-        undivided_in_base = apply_scale(deepcopy(base.scaled), scale, self.schema)
-        self.collector.note(undivided_in_base or [*problems, *undivided], row)
+        schema = self.schema
+        changed = differences(base.paper, layered.paper, schema.groups)
+        undivided = apply_scale(layered.scaled, scale, schema, changed)
+        base_problems = apply_scale(deepcopy(base.scaled), scale, schema)
+        self.collector.note(base_problems or [*problems, *undivided], row)
 
     def _layered(self, row: str) -> Layered | None:
         """The row without and with its scale. References get values at the paper's size."""

@@ -13,6 +13,7 @@ from sweeps.fields import (
     Divided,
     Fingerprinted,
     Observes,
+    OtherNames,
     Role,
     Scores,
     Seed,
@@ -25,7 +26,7 @@ from sweeps.fields import (
 )
 from sweeps.problems import RefusedError
 from sweeps.task import Task
-from sweeps.trees import Values, dotted, nested
+from sweeps.trees import Tree, Values, dotted, nested
 from tracking.card import Card
 from tracking.words import LONGEST_VALUE, cell_text
 
@@ -75,6 +76,11 @@ class Schema:
         return frozenset(self._keys_with(Observes))
 
     @cached_property
+    def other_names(self) -> dict[str, OtherNames]:
+        """What other programs call the keys."""
+        return self._keys_with(OtherNames)
+
+    @cached_property
     def fingerprinted(self) -> dict[str, Fingerprinted]:
         """The keys that a trial's key has only through the fingerprint of the data."""
         return self._keys_with(Fingerprinted)
@@ -120,7 +126,7 @@ class Schema:
         ]
         return ", ".join(changes)
 
-    def config(self, tree: dict[str, Any]) -> Any:
+    def config(self, tree: Tree) -> Any:
         """The task's dataclass from plain data. Raises RefusedError.
 
         Keys that no study records may be missing: the seed is 1 then, and the others are None.
@@ -169,7 +175,11 @@ class Schema:
         Keys that were added later don't count while they are neutral.
         """
         values = self._settled(config)
-        training = {key: value for key, value in values.items() if self._decides_trial_key(key)}
+        training = {
+            key: value
+            for key, value in values.items()
+            if self._trains(key) and key not in self.fingerprinted
+        }
         content = {
             "task": [self.task.name, version or self.task.version],
             "config": nested(training),
@@ -197,9 +207,6 @@ class Schema:
         role = self.fingerprinted.get(key)
         is_place = role is not None and role.place
         return self._trains(key) and not is_place
-
-    def _decides_trial_key(self, key: str) -> bool:
-        return self._trains(key) and key not in self.fingerprinted
 
     def _trains(self, key: str) -> bool:
         return key != self.seed and key not in self.scores and key not in self.observes

@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, field, make_dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -14,6 +14,7 @@ from sweeps.config.schema import Schema
 from sweeps.config.tasks import TaskSource
 from sweeps.fields import Named, field_types, parse
 from sweeps.task import Problem, Range, Task
+from sweeps.trees import Tree, with_values_of
 
 VARY = "sweep.vary"
 """The key that makes rows from lists of values."""
@@ -61,6 +62,12 @@ class Cluster:
     gpus_per_worker: Annotated[float, Range(0)]
     dashboard: bool = False
     sustained_tflops: Annotated[float | None, Range(0, above=True)] = None
+
+    @property
+    def needs(self) -> dict[str, float]:
+        """What one worker takes, by the names of Ray's resources."""
+        amounts = {"CPU": float(self.cpus_per_worker), "GPU": self.gpus_per_worker}
+        return {resource: amount for resource, amount in amounts.items() if amount}
 
 
 @dataclass(frozen=True)
@@ -132,13 +139,21 @@ class Settings:
     paths: Paths
 
     @property
+    def task(self) -> Task[Any]:
+        return self.source.task
+
+    @property
+    def schema(self) -> Schema:
+        return Schema.of(self.task)
+
+    @property
     def study_folder(self) -> Path:
         if self.sweep.name:
             return Path(self.paths.runs) / self.sweep.name
         title = self.source.task.title(self.trial) or self.source.task.name
         return Path(self.paths.runs) / f"{title}-{self.scale.name}"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Tree:
         """The settings as in ``conf/``: the platform's groups and the task's. Without references,
         that key is left out, as files of earlier versions lack it."""
         sweep = asdict(self.sweep)
@@ -231,6 +246,15 @@ def parse_settings(source: TaskSource, tree: object) -> tuple[Settings | None, l
     return settings, problems
 
 
+def repaired_settings(
+    source: TaskSource, tree: Tree, base: Tree, wrong: Collection[str]
+) -> Settings | None:
+    """The settings with base's values instead of the ``wrong`` ones, so that the rest can be
+    checked; None if they are still wrong."""
+    settings, _ = parse_settings(source, with_values_of(base, tree, wrong))
+    return settings
+
+
 def _text_problems(value: object, key: str = "") -> Iterator[Problem]:
     """The problems of texts that no file can hold, or that OmegaConf reads as missing."""
     if isinstance(value, dict):
@@ -270,7 +294,7 @@ def absolute(settings: Settings, here: Path) -> Settings:
         data=_absolute_path(paths.data, here),
         checkpoints=paths.checkpoints and _absolute_path(paths.checkpoints, here),
     )
-    trial = settings.source.task.resolved(settings.trial, here)
+    trial = settings.task.resolved(settings.trial, here)
     return replace(settings, paths=absolute_paths, trial=trial)
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from sweeps.config.settings import Paths, Settings, Sweep, Tracking, at_home, in_quotes
-from sweeps.problems import nearest
+from sweeps.config.settings import Paths, Settings, Sweep, Tracking, in_quotes
+from sweeps.problems import Typo
 from sweeps.task import Problem
 from tracking.uri import without_password
 
@@ -27,6 +27,12 @@ STORE = re.compile(
 STORES = (
     "must be http(s)://HOST:PORT, sqlite:////PATH, postgresql://…, mysql://…, mssql://…, or null"
 )
+
+
+def conflicts(settings: Settings, trains: bool) -> list[Problem]:
+    """The problems between values. ``trains``: those of training count, too."""
+    problems = settings.task.problems(settings.trial) if trains else ()
+    return [*problems, *study_problems(settings)]
 
 
 def study_problems(settings: Settings) -> list[Problem]:
@@ -56,12 +62,12 @@ def _seed_problems(sweep: Sweep) -> Iterator[Problem]:
 
 
 def _margin_problems(settings: Settings) -> Iterator[Problem]:
-    metrics = [metric.name for metric in settings.source.task.metrics if metric.tabled]
+    metrics = [metric.name for metric in settings.task.metrics if metric.tabled]
     for name, margin in settings.sweep.margin.items():
         if name not in metrics:
             fault = f'names "{name}", which is not a metric in the table'
             allowed = f"must be one of {', '.join(metrics)}"
-            yield Problem("sweep.margin", fault, allowed, nearest(name, metrics))
+            yield Problem("sweep.margin", fault, allowed, Typo(name, tuple(metrics)))
         elif type(margin) not in (int, float) or not 0 < margin < math.inf:
             allowed = "must be a number above 0, in the metric's units"
             yield Problem("sweep.margin", f"has {margin} for {name}", allowed)
@@ -114,10 +120,17 @@ def _path_fault(path: str) -> str | None:
         return "is empty"
     if not path.isprintable():
         return f"is {in_quotes(path)}, which has unprintable characters"
-    home = Path(at_home(path.split("/")[0]))
-    if path.startswith("~") and not (home.is_absolute() and home.is_dir()):
+    if path.startswith("~") and not _is_home(path.split("/")[0]):
         return f"is {in_quotes(path)}, but there is no such home folder"
     return None
+
+
+def _is_home(name: str) -> bool:
+    """Whether ``~`` or ``~NAME`` is somebody's home folder."""
+    try:
+        return Path(name).expanduser().is_dir()
+    except RuntimeError:  # no such user
+        return False
 
 
 def _tracking_problems(tracking: Tracking) -> Iterator[Problem]:

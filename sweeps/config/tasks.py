@@ -22,7 +22,7 @@ from sweeps.config.task_faults import (
     task_faults,
     type_name,
 )
-from sweeps.problems import Problem, RefusedError, nearest
+from sweeps.problems import Problem, RefusedError, nearest, refusal, refuse
 from sweeps.processes.storage import FIXES
 from sweeps.task import Task
 from tracking.error_causes import cause_of
@@ -105,8 +105,7 @@ def _refuse_hidden_packages(here: Path) -> None:
         *_hidden_package(here, outside_files, outside),
         *_hidden_package(here, outside_folders, outside),
     ]
-    if problems:
-        raise RefusedError(problems)
+    refuse(problems)
 
 
 def _hidden_package(here: Path, names: list[str], owner: str) -> Iterator[Problem]:
@@ -167,7 +166,7 @@ def usual_task(here: Path) -> str:
     names = tasks_in(here)
     if len(names) > 1:
         allowed = f"must be one of {', '.join(f'task={name}' for name in (*names, *OURS))}"
-        raise RefusedError([Problem("task", "is missing, and this folder has several", allowed)])
+        raise refusal("task", "is missing, and this folder has several", allowed)
     return names[0] if names else DEFAULT_TASK
 
 
@@ -249,14 +248,14 @@ def _unknown(fault: str, name: str, here: str) -> RefusedError:
     module = Path(name.partition(":")[0]).name
     similar = nearest(re.sub(r"\.py$", "", module), names)
     allowed = f"{HOW_TO_NAME}; known: {', '.join(names)}"
-    return RefusedError([Problem("task", fault, allowed, similar and f"task={similar}")])
+    return refusal("task", fault, allowed, similar and f"task={similar}")
 
 
 def _several_tasks(name: str, module: str, tasks: list[str]) -> RefusedError:
     """The refusal of a module's name, since it declares several tasks."""
     choices = ", ".join(f"task={module}:{task}" for task in tasks)
     fault = f'is "{name}", which declares several tasks'
-    return RefusedError([Problem("task", fault, f"must be one of {choices}")])
+    return refusal("task", fault, f"must be one of {choices}")
 
 
 def _not_a_task(name: str, content: Any, attribute: str) -> RefusedError:
@@ -270,7 +269,7 @@ def _not_a_task(name: str, content: Any, attribute: str) -> RefusedError:
     else:
         fault = f'is "{name}", whose {attribute} is not an allelse.Task'
     allowed = "must name a Task of the module"
-    return RefusedError([Problem("task", fault, allowed, similar and f"task={module}:{similar}")])
+    return refusal("task", fault, allowed, similar and f"task={module}:{similar}")
 
 
 ENTERED: dict[str, tuple[frozenset[str], bool]] = {}
@@ -353,7 +352,7 @@ def _checked(
             fault = f'is "{task}", whose {function_name} returns {value!r:.60}'
             location = _line_of_function(function, here)
             allowed = f"must return {allowed_result}"
-            raise RefusedError([Problem("task", fault, allowed, place=location)])
+            raise refusal("task", fault, allowed, place=location)
         return value
 
     return call
@@ -367,7 +366,7 @@ def failed(
 ) -> RefusedError:
     """The refusal of a task whose code has raised ``error``."""
     location = _line_of_error(error, here)
-    return RefusedError([Problem("task", f"{fault}: {cause_of(error)}", allowed, place=location)])
+    return refusal("task", f"{fault}: {cause_of(error)}", allowed, place=location)
 
 
 def _line_of_error(error: BaseException, here: str) -> str | None:

@@ -25,6 +25,8 @@ from tracking.code import Code
 
 CONNECTION_BYTES = 40_000_000
 """Memory that a Ray worker needs for its connections, and this process does not. Measured."""
+Timings = dict[str, Any]
+"""What the process measured, by the names of a ``Measurement``; or its error."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ class Stopwatch:
         reached_least = seconds >= self.limits.least_seconds and steps >= self.limits.least_steps
         return reached_least or seconds >= self.limits.most_seconds
 
-    def answer(self) -> dict[str, Any]:
+    def answer(self) -> Timings:
         """Steps, seconds per step, and setup seconds. Raises LookupError if no step was
         reported."""
         if self.first is None or self.last is None:
@@ -203,7 +205,7 @@ def _assignment(request: dict[str, Any]) -> Assignment:
     return replace(assignment, folder=str(task_folder))
 
 
-def _first_trial_extra(watch: Stopwatch, answer: dict[str, Any]) -> dict[str, float]:
+def _first_trial_extra(watch: Stopwatch, answer: Timings) -> dict[str, float]:
     """The extra seconds of a process's first trial, which imports what the work needs."""
     if watch.first is None:
         return {}

@@ -14,17 +14,17 @@ from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
 from types import FrameType
-from typing import IO, Any
+from typing import Any
 
 from sweeps.config.files import BASE
 from sweeps.config.settings import Cluster
-from sweeps.costs.calibrated_trial import Limits, to_request
+from sweeps.costs.calibrated_trial import Limits, Timings, to_request
 from sweeps.costs.estimate import version_of, work_to_predict
 from sweeps.costs.measurement import Measurement, keep_calibrated
 from sweeps.costs.slots import slots_of, this_machine
 from sweeps.planning.plan import Plan
 from sweeps.planning.planned_trial import PlannedTrial
-from sweeps.problems import Problem, RefusedError
+from sweeps.problems import Problem, refuse
 from sweeps.running.recorder import Recorder
 from sweeps.worker.pace import machine
 
@@ -62,13 +62,12 @@ class Process:
 def refuse_calibration(plan: Plan) -> None:
     """Raise RefusedError if calibration could not predict the sweep's times, or would disturb
     running trials."""
-    problems = list(_plan_problems(plan)) or list(_size_problems(plan.composition.shared.cluster))
-    if problems:
-        raise RefusedError(problems)
+    problems = list(_plan_problems(plan)) or list(_size_problems(plan.shared.cluster))
+    refuse(problems)
 
 
 def _plan_problems(plan: Plan) -> Iterator[Problem]:
-    cluster = plan.composition.shared.cluster
+    cluster = plan.shared.cluster
     if not plan.pending:
         fault = "has nothing to measure: all trials are finished"
         yield Problem("--calibrate", fault, "leave it out")
@@ -99,11 +98,7 @@ def _size_problems(cluster: Cluster) -> Iterator[Problem]:
     yield Problem("--calibrate", fault, allowed)
 
 
-def calibrate(
-    plan: Plan,
-    say: Callable[[str], None],
-    limits: Limits | None = None,
-) -> list[Measurement]:
+def calibrate(plan: Plan, say: Callable[[str], None]) -> list[Measurement]:
     """Measure the cheapest, a middle and the dearest pending trial, and save the results for later
     plans.
 
@@ -111,15 +106,14 @@ def calibrate(
     The plan's data must be prepared. Raises CalibrationError, KeyboardInterrupt.
     """
     chosen = trials_to_measure([planned for planned in plan.pending if planned.host is None])
-    slots = min(slots_of(plan.composition.shared.cluster, [this_machine()]), len(plan.pending))
+    slots = min(slots_of(plan.shared.cluster, [this_machine()]), len(plan.pending))
     measurements = list[Measurement]()
     with _interruptible(), TemporaryDirectory(prefix=PREFIX) as folder:
         for number, wave in enumerate(waves(chosen, slots)):
             rows = ", ".join(dict.fromkeys(planned.trial.row for planned in wave))
             say(f"Calibrating {rows}")
-            wave_folder = Path(folder, str(number))
-            measurements += _measure(wave, plan, wave_folder, limits or Limits())
-    runs = Path(plan.composition.shared.paths.runs)
+            measurements += _measure(wave, plan, Path(folder, str(number)))
+    runs = Path(plan.shared.paths.runs)
     keep_calibrated(runs, merge_by_row(measurements))
     return measurements
 
@@ -200,17 +194,12 @@ def _mean_if_measured(seconds: Iterable[float | None]) -> float | None:
     return fmean(measured) if measured else None
 
 
-def _measure(
-    wave: Sequence[PlannedTrial],
-    plan: Plan,
-    folder: Path,
-    limits: Limits,
-) -> list[Measurement]:
+def _measure(wave: Sequence[PlannedTrial], plan: Plan, folder: Path) -> list[Measurement]:
     """Measure the trials of a wave at the same time, one process each. Raises CalibrationError."""
     processes = list[Process]()
     try:
         for slot, planned in enumerate(wave):
-            processes.append(_start(planned, plan, folder / str(slot), limits, slot))
+            processes.append(_start(planned, plan, folder / str(slot), slot))
         answers = _wait_for_answers(processes)
     finally:
         for process in processes:
@@ -219,7 +208,7 @@ def _measure(
     return [_measurement(planned, plan, answer) for planned, answer in answered]
 
 
-def _start(planned: PlannedTrial, plan: Plan, folder: Path, limits: Limits, slot: int) -> Process:
+def _start(planned: PlannedTrial, plan: Plan, folder: Path, slot: int) -> Process:
     """Start the trial in its own process group. The trial writes all its files in ``folder``."""
     folder.mkdir(parents=True)
     assignment = replace(
@@ -231,7 +220,7 @@ def _start(planned: PlannedTrial, plan: Plan, folder: Path, limits: Limits, slot
     answer = folder / "answer.json"
     log = folder / "log.txt"
     request = folder / "request.json"
-    request.write_text(to_request(assignment, plan.code, limits, answer), "utf-8")
+    request.write_text(to_request(assignment, plan.code, Limits(), answer), "utf-8")
     with log.open("wb") as output:
         popen = subprocess.Popen(
             [sys.executable, *MODULE, str(request)],
@@ -249,7 +238,7 @@ def _environment(planned: PlannedTrial, slot: int) -> dict[str, str]:
     """This process's variables, with the threads and GPUs that Ray would assign to a worker."""
     cluster = planned.settings.cluster
     visible = os.environ.get(VISIBLE)
-    gpus = visible.split(",") if visible else _gpu_numbers()
+    gpus = visible.split(",") if visible else list(map(str, range(int(this_machine()["GPU"]))))
     first = int(slot * cluster.gpus_per_worker)
     count = max(1, round(cluster.gpus_per_worker)) if cluster.gpus_per_worker else 0
     return {
@@ -259,11 +248,7 @@ def _environment(planned: PlannedTrial, slot: int) -> dict[str, str]:
     }
 
 
-def _gpu_numbers() -> list[str]:
-    return [str(number) for number in range(int(this_machine()["GPU"]))]
-
-
-def _wait_for_answers(processes: Sequence[Process]) -> list[dict[str, Any]]:
+def _wait_for_answers(processes: Sequence[Process]) -> list[Timings]:
     """The answer of each process. Raises CalibrationError as soon as one fails, or if they take too
     long."""
     deadline = time.monotonic() + SILENT_S
@@ -282,12 +267,12 @@ def _wait_for_answers(processes: Sequence[Process]) -> list[dict[str, Any]]:
             return [_read_answer(process) for process in processes]
         if time.monotonic() > deadline:
             cause = f"it neither ended nor reported enough within {SILENT_S:g} s"
-            raise CalibrationError(processes[0].planned.trial.name, cause, "")
+            raise CalibrationError(processes[0].planned.name, cause, "")
         time.sleep(LOOK_S)
 
 
-def _read_answer(process: Process) -> dict[str, Any]:
-    answer: dict[str, Any] = json.loads(process.answer.read_text("utf-8"))
+def _read_answer(process: Process) -> Timings:
+    answer: Timings = json.loads(process.answer.read_text("utf-8"))
     return answer
 
 
@@ -295,7 +280,7 @@ def _refuse_failure(process: Process) -> None:
     """Raise CalibrationError if the process answered with an error."""
     answer = _read_answer(process)
     if "error" in answer:
-        raise CalibrationError(process.planned.trial.name, answer["error"], answer["details"])
+        raise CalibrationError(process.planned.name, answer["error"], answer["details"])
 
 
 def _death(process: Process) -> CalibrationError:
@@ -305,7 +290,7 @@ def _death(process: Process) -> CalibrationError:
     if code < 0:
         cause = f"its process was ended by {signal.Signals(-code).name}"
     log = process.log.read_text("utf-8", "replace")
-    return CalibrationError(process.planned.trial.name, cause, log)
+    return CalibrationError(process.planned.name, cause, log)
 
 
 def _end(popen: "subprocess.Popen[bytes]") -> None:
@@ -313,9 +298,8 @@ def _end(popen: "subprocess.Popen[bytes]") -> None:
     with suppress(ProcessLookupError):
         os.killpg(popen.pid, signal.SIGKILL)
     popen.wait()
-    stdin: IO[bytes] | None = popen.stdin
-    if stdin is not None:
-        stdin.close()
+    assert popen.stdin
+    popen.stdin.close()
 
 
 def _measurement(planned: PlannedTrial, plan: Plan, answer: Mapping[str, Any]) -> Measurement:

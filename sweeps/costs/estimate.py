@@ -7,7 +7,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import Literal
 
-from sweeps.config.settings import Cluster
 from sweeps.costs.measurement import Measurement, calibrated_trials, finished_trials
 from sweeps.costs.prediction import Prediction, Work, predict
 from sweeps.costs.slots import end_times, slots_of, this_machine
@@ -49,22 +48,22 @@ class Estimate:
     @property
     def unknown(self) -> list[PlannedTrial]:
         """The trials to run whose time is unknown."""
-        return [planned for planned in self.to_run if planned.trial.name not in self.times]
+        return [planned for planned in self.to_run if planned.name not in self.times]
 
     @cached_property
     def seconds(self) -> float | None:
         """The total for all trials to run; None if the time of any is unknown."""
         if self.unknown or not self.to_run:
             return None
-        return sum(self.times[planned.trial.name].seconds for planned in self.to_run)
+        return sum(self.times[planned.name].seconds for planned in self.to_run)
 
     @cached_property
     def ends(self) -> dict[str, float]:
         """When each trial to run ends, in seconds from the start; {} if that is unknown."""
         if self.seconds is None or not self.slots:
             return {}
-        durations = [self.times[planned.trial.name].seconds for planned in self.to_run]
-        names = [planned.trial.name for planned in self.to_run]
+        durations = [self.times[planned.name].seconds for planned in self.to_run]
+        names = [planned.name for planned in self.to_run]
         start = max(self.times[name].start_seconds for name in names)
         ends = end_times(durations, self.slots, start)
         return dict(zip(names, ends, strict=True))
@@ -82,7 +81,7 @@ class Estimate:
     @property
     def worker_bytes(self) -> Memory | None:
         """The memory of the worker that needs most; None if nothing is known."""
-        names = [planned.trial.name for planned in self.to_run]
+        names = [planned.name for planned in self.to_run]
         memories = [self.memories[name] for name in names if name in self.memories]
         return max(memories, key=lambda memory: memory.bytes, default=None)
 
@@ -93,18 +92,18 @@ def estimate_of(plan: Plan, nodes: Sequence[Mapping[str, float]] | None = None) 
     ``nodes`` holds each node's resources by kind: {"CPU": 2.0, "GPU": 0.0}. Omit it if a cluster's
     nodes are unknown.
     """
-    cluster = plan.composition.shared.cluster
+    cluster = plan.shared.cluster
     here = cluster.address is None
     if here:
         nodes = [this_machine()]
     slots = None if nodes is None else slots_of(cluster, nodes)
-    running = {planned.trial.name for planned in plan.running}
-    to_run = tuple(planned for planned in plan.pending if planned.trial.name not in running)
-    works = {planned.trial.name: work_to_predict(planned) for planned in plan.trials}
+    running = {planned.name for planned in plan.running}
+    to_run = tuple(planned for planned in plan.pending if planned.name not in running)
+    works = {planned.name: work_to_predict(planned) for planned in plan.trials}
     measurements = comparable_measurements(plan, works.values())
     times = _times(plan, works, measurements)
     for planned in to_run[:slots]:
-        name = planned.trial.name
+        name = planned.name
         if name in times:
             times[name] = times[name].as_first()
     return Estimate(
@@ -126,7 +125,7 @@ def _times(
     """The predictions by trial name, without the trials whose time is unknown."""
     times: dict[str, Prediction] = {}
     for planned in plan.trials:
-        name = planned.trial.name
+        name = planned.name
         prediction = predict(works[name], measurements)
         if prediction is not None:
             times[name] = prediction.of_scoring() if planned.host else prediction
@@ -136,7 +135,8 @@ def _times(
 def work_to_predict(planned: PlannedTrial) -> Work:
     """The work of a trial. A trial that only scores has the work of the trial whose weights it
     scores."""
-    group = group_of(planned.settings.cluster)
+    cluster = planned.settings.cluster
+    group = Group(cluster.workers, cluster.cpus_per_worker, cluster.gpus_per_worker)
     trained = planned.host or planned
     flops = trained.costs.flops
     return Work(
@@ -147,15 +147,11 @@ def work_to_predict(planned: PlannedTrial) -> Work:
     )
 
 
-def group_of(cluster: Cluster) -> Group:
-    return Group(cluster.workers, cluster.cpus_per_worker, cluster.gpus_per_worker)
-
-
 def comparable_measurements(plan: Plan, works: Iterable[Work]) -> list[Measurement]:
     """The measurements under the conditions of these works, finished trials before calibrated
     ones."""
     conditions_to_predict = {work.conditions for work in works}
-    shared = plan.composition.shared
+    shared = plan.shared
     runs = Path(shared.paths.runs)
     if shared.cluster.address is not None:  # trials may have run on any of its nodes
         return finished_trials(runs, conditions_to_predict, None)
@@ -185,7 +181,7 @@ def _memories(
     2. The formula, corrected by its mean error on measured rows.
     3. The highest peak of other rows.
     """
-    on_gpu = plan.composition.shared.cluster.gpus_per_worker > 0
+    on_gpu = plan.shared.cluster.gpus_per_worker > 0
     computed = _computed_bytes(plan, "cuda" if on_gpu else "cpu")
     if on_gpu:  # peaks are of a process's memory, not of its GPU's
         return {name: Memory(size, "computed", "cuda") for name, size in computed.items()}
@@ -195,7 +191,8 @@ def _memories(
         row_memory = _row_memory(work, measurements, computed.get(name))
         if row_memory is not None:
             measured_rows[name] = row_memory
-        if peak := _peak_under_conditions(work, measurements):
+        peak = _peak(run for run in measurements if run.conditions == work.conditions)
+        if peak:
             other_rows[name] = Memory(peak, "measured")
     correction = _correction(measured_rows, computed)
     corrected = {name: Memory(size * correction, "computed") for name, size in computed.items()}
@@ -209,7 +206,7 @@ def _computed_bytes(plan: Plan, device: Literal["cpu", "cuda"]) -> dict[str, flo
     for planned in plan.trials:
         size = planned.task.memory(planned.config, device)
         if size is not None:
-            sizes[planned.trial.name] = size
+            sizes[planned.name] = size
     return sizes
 
 
@@ -240,10 +237,6 @@ def _row_memory(
     return Memory(calibrated, "measured") if calibrated else None
 
 
-def _peak_under_conditions(work: Work, measurements: Sequence[Measurement]) -> float:
-    """The highest peak of any row under the same conditions, in bytes; 0 if there is none."""
-    return _peak(run for run in measurements if run.conditions == work.conditions)
-
-
 def _peak(measurements: Iterable[Measurement]) -> float:
+    """The highest peak of memory, in bytes; 0 if there is none."""
     return max((float(run.peak_bytes or 0) for run in measurements), default=0.0)

@@ -6,9 +6,7 @@ plan writes nothing into the current folder.
 
 import hashlib
 import json
-import os
 import socket
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,6 +18,7 @@ from sweeps.config.settings import Settings
 from sweeps.planning.study_rows.command_task import library_of
 from sweeps.planning.study_rows.compose import compose_base
 from sweeps.preflight.machine import Examined
+from sweeps.processes.storage import user_cache
 from sweeps.task import PrecisionChoice, Task
 from sweeps.worker.pace import machine
 from tracking.files import to_json, write_atomic
@@ -27,7 +26,6 @@ from tracking.provenance import own_version
 
 WORTH_SAYING = 1.15
 """The least ratio of speeds to report: the measurement is short, and other processes disturb it."""
-CACHE_VARIABLE = "XDG_CACHE_HOME"
 STEPS = "steps"
 """A divisor of scales that doesn't change the model's size."""
 
@@ -54,7 +52,7 @@ def faster_precision(settings: Settings) -> FasterPrecision | None:
 
     None also if trials run on a cluster or on GPUs, or if nothing can be measured.
     """
-    task = settings.source.task
+    task = settings.task
     cluster = settings.cluster
     if task.precision_choice is None or cluster.address is not None or cluster.gpus_per_worker > 0:
         return None
@@ -74,8 +72,8 @@ def examine_precisions(folder: Path) -> Iterator[Examined]:
     precision?"""
     library = library_of([], folder, trains=False)
     for scale in library.folders.options("scale"):
-        base = compose_base([f"scale={scale}"], folder, library).base
-        task = base.source.task
+        base = compose_base([f"scale={scale}"], library).base
+        task = base.task
         if task.precision_choice is None:
             continue
         subject = f"precision of {scale}"
@@ -106,20 +104,14 @@ def _seconds(task: Task[Any], choice: PrecisionChoice[Any], config: Any) -> Mapp
 
 def cache_path() -> Path:
     """The cache file of this host: machines may share a home folder."""
-    try:
-        home = Path.home()
-    except RuntimeError:  # in a container, a user may have none
-        home = Path(tempfile.gettempdir())
-    folder = os.environ.get(CACHE_VARIABLE) or home / ".cache"
-    return Path(folder) / "allelse" / f"precision-{socket.gethostname()}.json"
+    return user_cache() / f"precision-{socket.gethostname()}.json"
 
 
 def _identity(task: Task[Any], config: Any) -> str:
     """A digest of what the seconds depend on: the machine, the versions, and the model's size."""
     schema = Schema.of(task)
-    size_keys = [key for key, role in schema.divided.items() if role.by != STEPS]
     values = schema.values(config)
-    sizes = {key: values[key] for key in size_keys}
+    sizes = {key: values[key] for key, role in schema.divided.items() if role.by != STEPS}
     parts = [machine(False), own_version(), task.name, task.version, sizes]
     text = json.dumps(parts, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

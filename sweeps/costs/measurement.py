@@ -8,9 +8,9 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from heapq import nlargest
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_type_hints
 
-from tracking.files import misfit, to_json, write_atomic
+from tracking.files import Form, misfit, to_json, write_atomic
 
 Source = Literal["finished", "calibrated"]
 CACHE_FOLDER = ".calibration"
@@ -51,24 +51,7 @@ class Measurement:
     version: str = ""
 
 
-FORM = {
-    "work": str,
-    "conditions": str,
-    "machine": str,
-    "source": str,
-    "version": str,
-    "steps": int,
-    "seconds_per_step": float,
-    "setup_seconds": float,
-    "start_seconds": float,
-    "flops_per_step": float | None,
-    "scoring_seconds": float | None,
-    "peak_bytes": int | None,
-    "cpu_seconds_per_step": float | None,
-    "other_cpu_seconds": float,
-    "first_seconds": float,
-    "first_cpu_seconds": float,
-}
+FORM: Form = {**get_type_hints(Measurement), "source": str}
 """The types of an entry in a cache file."""
 PACE = {
     "work": str,

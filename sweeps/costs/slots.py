@@ -5,23 +5,16 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 
 from sweeps.config.settings import Cluster
-from sweeps.preflight.machine import cpus
+from sweeps.preflight.machine import cpus, fitting_workers
 from sweeps.worker.pace import gpu_models
 
-ROUNDING = 1e-6
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 def slots_of(cluster: Cluster, nodes: Iterable[Mapping[str, float]]) -> int:
     """How many worker groups fit on nodes with these resources by kind: {"CPU": 2.0, "GPU":
     0.0}."""
-    needs = {"CPU": float(cluster.cpus_per_worker), "GPU": cluster.gpus_per_worker}
-    needs = {resource: amount for resource, amount in needs.items() if amount}
-    workers = 0
-    for node in nodes:
-        shares = [node.get(resource, 0.0) / amount for resource, amount in needs.items()]
-        workers += min(int(share + ROUNDING) for share in shares)
-    return workers // cluster.workers
+    return sum(fitting_workers(cluster, node) for node in nodes) // cluster.workers
 
 
 def this_machine() -> dict[str, float]:

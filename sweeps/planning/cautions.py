@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from sweeps.planning.plan import Plan
 from sweeps.planning.plan_lock import planned_lock_line
+from sweeps.planning.studies.advice import some_of
 from sweeps.worker.checkpoint_files import folders_at
 from tracking.study_lock import FOLLOWS
 from tracking.uri import without_password
@@ -17,29 +18,24 @@ def cautions(plan: Plan) -> Iterator[str]:
         yield lock_line
     trials_by_line: dict[str, list[str]] = {}
     for planned in plan.pending:
-        for line in planned.task.cautions(planned.config, planned.prepared_folder):
-            trials_by_line.setdefault(line, []).append(planned.trial.name)
+        for line in planned.task.cautions(planned.config, planned.data.folder):
+            trials_by_line.setdefault(line, []).append(planned.name)
     for line, trials in trials_by_line.items():
-        yield f"{_first_of(trials)}: {line}"
+        yield f"{some_of(trials, 1)}: {line}"
 
 
 def _foreign_checkpoints(plan: Plan) -> Iterator[str]:
     """A line if the place for checkpoints has some of trials that have not begun."""
-    place_of_checkpoints = plan.composition.shared.paths.checkpoints
-    to_train = [planned for planned in plan.pending if planned.trial.name not in plan.sources]
-    new = [planned.trial.name for planned in to_train if not planned.folder.attempts_path.exists()]
+    place_of_checkpoints = plan.shared.paths.checkpoints
+    to_train = [planned for planned in plan.pending if planned.name not in plan.sources]
+    new = [planned.name for planned in to_train if not planned.folder.attempts_path.exists()]
     if not place_of_checkpoints or not new:
         return
     address = f"{place_of_checkpoints}/{plan.folder.name}"
     folders = folders_at(address)
     trials = [name for name in new if name in folders]
     if trials:
-        content = f"checkpoints of {_first_of(trials)}"
+        content = f"checkpoints of {some_of(trials, 1)}"
         owners = f"another study named {plan.folder.name}, or removed trials of this one"
         location = without_password(address)
         yield f"{location} already has {content} from {owners}; this study won't use them"
-
-
-def _first_of(names: list[str]) -> str:
-    """Such as "base-s1 and 2 more"."""
-    return f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else names[0]

@@ -7,7 +7,6 @@ from pathlib import Path
 from sweeps.config.files import BASE
 from sweeps.config.hydra import Library
 from sweeps.config.overrides import Overrides
-from sweeps.config.schema import Schema
 from sweeps.config.settings import Settings, Sweep
 from sweeps.planning.plan import Plan, make_plan, plan_trials
 from sweeps.planning.planned_trial import PlannedTrial
@@ -23,7 +22,7 @@ from sweeps.planning.study_rows.composed_rows import Composition
 from sweeps.planning.study_rows.known_rows import known_rows, without
 from sweeps.planning.study_rows.study_record import StudyRecord, read_record
 from sweeps.planning.user_code.versions import with_code
-from sweeps.problems import COMMAND_LINE, Problem, RefusedError
+from sweeps.problems import COMMAND_LINE, Problem, RefusedError, refusal, refuse
 from tracking.study import Study
 from tracking.words import plural
 
@@ -44,10 +43,13 @@ def plan_sweep(
     """
     here = here or Path.cwd()
     library = library_of(overrides, here)
-    study = _study_of(overrides, here, library)
-    record = read_record(study, source_of_study(study, here)) if study else None
+    study = _study_of(overrides, library)
+    record = None
+    if study is not None:
+        record = read_record(study, source_of_study(study, here))
+        library = Library(record.source, here)
     compose = compose_row if verb == "train" else compose_sweep
-    composition = compose(overrides, here, record, None if record else library)
+    composition = compose(overrides, library, record)
     if record is None:
         plan = _new_plan(composition, verb)
     else:
@@ -67,11 +69,11 @@ def plan_row(
     return plan_sweep(overrides, add, "train", here, changed_code)
 
 
-def _study_of(overrides: list[str], here: Path, library: Library) -> Study | None:
+def _study_of(overrides: list[str], library: Library) -> Study | None:
     """The recorded study that the overrides name, if there is one. Raises RefusedError if its file
     is damaged."""
     try:
-        settings = compose_settings(naming(overrides), here, library=library)
+        settings = compose_settings(naming(overrides), library)
     except RefusedError:  # reported with all other problems when the rows are composed
         return None
     return known_study(settings.study_folder)
@@ -87,7 +89,7 @@ def _new_plan(composition: Composition, verb: str) -> Plan:
 
 def _single_seed(settings: Settings) -> int:
     """The seed of `allelse train`: the task's own key, or the first of ``sweep.seeds``."""
-    schema = Schema.of(settings.source.task)
+    schema = settings.schema
     if schema.seed is None:
         return settings.sweep.seeds[0]
     return int(schema.values(settings.trial)[schema.seed])
@@ -101,8 +103,7 @@ def _continued_plan(names: "_Names", argv: list[str], add: bool) -> Plan:
     problems = record_faults(names.composition, record)
     if new and not add:
         problems.append(_not_recorded(names, new, argv))
-    if problems:
-        raise RefusedError(dict.fromkeys(problems))
+    refuse(problems)
     plan = plan_trials(names.composition, [*record.pairs, *new], record.study)
     requested_names = {_trial_name(pair) for pair in requested}
     trials = _trials_to_run(names, plan, requested_names, argv)
@@ -116,14 +117,14 @@ def _trials_to_run(
     """The requested trials. A sweep adds those that must be scored again, and those whose weights a
     requested trial scores."""
     scored_otherwise = [
-        planned.trial.name
+        planned.name
         for planned in plan.trials
-        if planned.scored_otherwise and planned.trial.name not in requested
+        if planned.scored_otherwise and planned.name not in requested
     ]
     untrained_hosts = [
-        planned.host.trial.name
+        planned.host.name
         for planned in plan.trials
-        if planned.trial.name in requested and planned.host and not planned.host.has_weights
+        if planned.name in requested and planned.host and not planned.host.has_weights
     ]
     if names.verb == "train":
         _refuse_mixed_scores(names, scored_otherwise)
@@ -131,7 +132,7 @@ def _trials_to_run(
         to_run = requested
     else:
         to_run = {*requested, *scored_otherwise, *untrained_hosts}
-    return tuple(planned for planned in plan.trials if planned.trial.name in to_run)
+    return tuple(planned for planned in plan.trials if planned.name in to_run)
 
 
 @dataclass(frozen=True)
@@ -260,7 +261,7 @@ def _refuse_without_weights(names: _Names, untrained_hosts: list[str], argv: lis
     seed_key = names.seed_key or "sweep.seeds"
     first = command(names.verb, *naming(argv), f"row={row}", f"{seed_key}={seed}")
     fault = f"only scores the weights of {host}, which is not finished"
-    raise RefusedError([Problem("row", fault, f"type `{first}` first", place=COMMAND_LINE)])
+    raise refusal("row", fault, f"type `{first}` first", place=COMMAND_LINE)
 
 
 def _list_of(noun: str, values: Sequence[object]) -> str:

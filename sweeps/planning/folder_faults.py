@@ -2,12 +2,10 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any
 
-from sweeps.config.schema import Schema
 from sweeps.planning.planned_trial import PlannedTrial
 from sweeps.problems import Problem, damaged
-from sweeps.trees import dotted
+from sweeps.trees import Tree, dotted
 from tracking.files import DamagedFileError, unless_damaged
 
 NO_IDENTITY = "no other file identifies the trial; move the folder away"
@@ -29,7 +27,7 @@ def folder_faults(trials: Iterable[PlannedTrial]) -> Iterator[Problem]:
             yield _problem(stored, planned)
 
 
-def _is_same_trial(stored: dict[str, Any], planned: PlannedTrial) -> bool:
+def _is_same_trial(stored: Tree, planned: PlannedTrial) -> bool:
     """Whether the keys are equal, or both only score the weights of one trial: a trial may score
     these again with other settings."""
     if stored["key"] == planned.trial.key:
@@ -37,9 +35,9 @@ def _is_same_trial(stored: dict[str, Any], planned: PlannedTrial) -> bool:
     return planned.host is not None and stored.get("weights_key") == planned.host.trial.key
 
 
-def _problem(stored: dict[str, Any], planned: PlannedTrial) -> Problem:
+def _problem(stored: Tree, planned: PlannedTrial) -> Problem:
     """Why the folder's trial is not the planned one."""
-    name = planned.trial.name
+    name = planned.name
     version = _older_version(stored, planned)
     if version:
         task = planned.task
@@ -53,10 +51,10 @@ def _problem(stored: dict[str, Any], planned: PlannedTrial) -> Problem:
     return Problem("sweep.name", fault, allowed, place=str(planned.folder.path))
 
 
-def _differences(stored: dict[str, Any], planned: PlannedTrial) -> list[str]:
+def _differences(stored: Tree, planned: PlannedTrial) -> list[str]:
     """The differences between the folder's trial and the plan, such as "train.steps 600, now
     700"."""
-    schema = Schema.of(planned.task)
+    schema = planned.schema
     groups = {group: stored[group] for group in schema.groups if group in stored}
     stored_values = schema.neutral | dotted(groups)
     return [
@@ -66,9 +64,9 @@ def _differences(stored: dict[str, Any], planned: PlannedTrial) -> list[str]:
     ]
 
 
-def _older_version(stored: dict[str, Any], planned: PlannedTrial) -> int | None:
+def _older_version(stored: Tree, planned: PlannedTrial) -> int | None:
     """The version of the task with which the folder's trial was trained, if only that differs."""
-    schema = Schema.of(planned.task)
+    schema = planned.schema
     for version in range(planned.task.version - 1, 0, -1):
         key = schema.trial_key(planned.config, planned.trial.seed, planned.fingerprint, version)
         if key == stored["key"]:

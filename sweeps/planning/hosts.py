@@ -50,9 +50,9 @@ class Hosts:
         self._rows = {row.name: row for row in composition.rows}
         self._trials = trials
         self._names = {trial.name for trial in trials}
-        recorded_first = [trial for trial in trials if trial.name in recorded]
-        trained = [trial for trial in trials if self._rows[trial.row].builds_on is None]
-        by_precedence = [*base, *recorded_first, *trained]
+        by_precedence = list(base)
+        by_precedence += [trial for trial in trials if trial.name in recorded]
+        by_precedence += [trial for trial in trials if self._rows[trial.row].builds_on is None]
         self._trained = {trial.key: trial for trial in reversed(by_precedence)}
 
     def of_scoring_trials(self) -> dict[str, str]:

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from sweeps.config.files import BASE
-from sweeps.config.schema import Schema
+from sweeps.config.settings import Settings
 from sweeps.planning.folder_faults import folder_faults
 from sweeps.planning.hosts import Hosts, Weights
 from sweeps.planning.planned_trial import PlannedTrial
 from sweeps.planning.source_trial import Source
 from sweeps.planning.study_rows.composed_rows import ComposedRow, Composition
 from sweeps.planning.study_rows.row_words import shown_change, size_notes
-from sweeps.problems import RefusedError
+from sweeps.problems import refuse
 from sweeps.task import Costs, Task
 from tracking.activity.runners import in_hand
 from tracking.code import Code
@@ -49,17 +49,22 @@ class Plan:
     vouched: tuple[dict[str, Any], ...] = ()
 
     @property
+    def shared(self) -> Settings:
+        """Settings that no row may change."""
+        return self.composition.shared
+
+    @property
     def task(self) -> Task[Any]:
-        return self.composition.shared.source.task
+        return self.shared.task
 
     @property
     def folder(self) -> Path:
-        return self.composition.shared.study_folder
+        return self.shared.study_folder
 
     @property
     def partial(self) -> bool:
         """Whether the study has recorded trials that were not requested."""
-        requested = {planned.trial.name for planned in self.trials}
+        requested = {planned.name for planned in self.trials}
         recorded = self.before.trials if self.before else ()
         return any(trial.name not in requested for trial in recorded)
 
@@ -81,37 +86,38 @@ class Plan:
         rows = Counter[str]()
         turns = dict[str, int]()
         for planned in self.trials:
-            turns[planned.trial.name] = rows[planned.trial.row]
+            turns[planned.name] = rows[planned.trial.row]
             rows[planned.trial.row] += 1
         pending = [
             planned
             for planned in self.trials
             if planned.can_run and not self._is_scored_source(planned)
         ]
-        return sorted(pending, key=lambda planned: (turns[planned.trial.name], -planned.effort))
+        return sorted(pending, key=lambda planned: (turns[planned.name], -planned.effort))
 
     @property
     def to_take(self) -> list[PlannedTrial]:
         """The trials that are taken from other studies. Some are scored again."""
-        return [planned for planned in self.trials if planned.trial.name in self.sources]
+        return [planned for planned in self.trials if planned.name in self.sources]
 
     def _is_scored_source(self, planned: PlannedTrial) -> bool:
-        source = self.sources.get(planned.trial.name)
+        source = self.sources.get(planned.name)
         return source is not None and source.is_scored
 
     @cached_property
     def running(self) -> list[PlannedTrial]:
         """Unfinished trials that a process runs or keeps for its further work, on any machine."""
-        folders = {planned.trial.name: planned.folder for planned in self.pending}
+        folders = {planned.name: planned.folder for planned in self.pending}
         names = in_hand(self.folder, folders, lambda name: folders[name].newest_attempt())
-        return [planned for planned in self.pending if planned.trial.name in names]
+        return [planned for planned in self.pending if planned.name in names]
 
     @property
     def references(self) -> dict[str, str]:
         """The reference of each row that is not compared with base, as recorded or stated."""
-        recorded = self.before.references if self.before else {}
         rows = {row.name for row in self.composition.rows}
-        references = recorded | self.composition.shared.sweep.references
+        references = dict(self.shared.sweep.references)
+        if self.before:
+            references = self.before.references | references
         return {row: reference for row, reference in references.items() if row in rows}
 
     def read_again(self) -> "Plan":
@@ -142,8 +148,7 @@ def plan_trials(
     hosts = _hosts(composition, trained, before)
     trials = _with_hosts(trained, hosts.of_scoring_trials())
     problems = [*hosts.problems(), *folder_faults(trials)]
-    if problems:
-        raise RefusedError(dict.fromkeys(problems))
+    refuse(problems)
     return Plan(composition, trials)
 
 
@@ -202,24 +207,25 @@ def _with_hosts(
     trials: Sequence[PlannedTrial], host_names: Mapping[str, str]
 ) -> tuple[PlannedTrial, ...]:
     """The trials, of which those in ``host_names`` only score the weights of the named one."""
-    steps: dict[str, set[int]] = {}
+    steps_of_weights: dict[str, set[int]] = {}
     for planned in trials:
-        name = host_names.get(planned.trial.name, planned.trial.name)
-        steps.setdefault(name, set()).update(planned.task.keep(planned.config).steps)
+        name = host_names.get(planned.name, planned.name)
+        steps = planned.task.keep(planned.config).steps
+        steps_of_weights.setdefault(name, set()).update(steps)
     by_name: dict[str, PlannedTrial] = {}
     for planned in trials:
-        kept_steps = tuple(sorted(steps.get(planned.trial.name, ())))
-        by_name[planned.trial.name] = replace(planned, kept_steps=kept_steps)
-    hosts = {name: by_name.get(host) for name, host in host_names.items()}
-    return tuple(_scoring_trial(planned, hosts.get(name)) for name, planned in by_name.items())
+        steps = sorted(steps_of_weights.get(planned.name, ()))
+        by_name[planned.name] = replace(planned, kept_steps=tuple(steps))
+    completed = []
+    for name, planned in by_name.items():
+        host = by_name.get(host_names.get(name, ""))
+        completed.append(_scoring_trial(planned, host) if host else planned)
+    return tuple(completed)
 
 
-def _scoring_trial(planned: PlannedTrial, host: PlannedTrial | None) -> PlannedTrial:
-    """The trial as one that scores the weights of ``host``, if there is one. It costs nothing to
-    train."""
-    if host is None:
-        return planned
-    key = Schema.of(planned.task).scoring_key(host.trial.key, planned.config)
-    trial = replace(planned.trial, key=key, weights=host.trial.name)
+def _scoring_trial(planned: PlannedTrial, host: PlannedTrial) -> PlannedTrial:
+    """The trial as one that scores the weights of ``host``. It costs nothing to train."""
+    key = planned.schema.scoring_key(host.trial.key, planned.config)
+    trial = replace(planned.trial, key=key, weights=host.name)
     costs = Costs(params=planned.costs.params, flops=0.0, checkpoint_bytes=0.0)
     return replace(planned, trial=trial, host=host, costs=costs, kept_steps=())

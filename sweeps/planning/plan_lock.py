@@ -8,7 +8,7 @@ from filelock import FileLock
 from sweeps.planning.plan import Plan
 from sweeps.planning.plan_record import recorded
 from sweeps.planning.study_rows.study_record import decides_weights, values_of
-from sweeps.problems import Problem, RefusedError
+from sweeps.problems import Problem, refuse
 from tracking.study_lock import LOCK_FILE, Lock, lock_line, lock_of, read_lock, write_lock
 from tracking.uri import is_secret
 
@@ -46,8 +46,7 @@ def _locked_keys(plan: Plan) -> set[str]:
 
 def _refuse(plan: Plan) -> None:
     problems = list(_problems(plan))
-    if problems:
-        raise RefusedError(problems)
+    refuse(problems)
 
 
 def _problems(plan: Plan) -> Iterator[Problem]:
@@ -58,13 +57,13 @@ def _problems(plan: Plan) -> Iterator[Problem]:
     if lock is not None:
         yield Problem(OPTION, f"is given, but {name} has its {lock.name}", allowed)
         return
-    finished = [planned.trial.name for planned in plan.trials if planned.result is not None]
+    finished = [planned.name for planned in plan.trials if planned.result is not None]
     if finished:
         fault = f"comes too late: {name} has the result of {finished[0]}"
         yield Problem(OPTION, fault, allowed)
     elif plan.before is not None and plan.before.showed_results:
         yield Problem(OPTION, f"comes too late: {name} has shown results", allowed)
     for planned in plan.to_take[:1]:
-        trial = planned.trial.name
+        trial = planned.name
         fault = f"comes too late: {trial} is taken from {plan.sources[trial].study.name}"
         yield Problem(OPTION, fault, "choose other seeds, or train it again with sweep.share=false")

@@ -10,7 +10,7 @@ from sweeps.planning.studies.known_studies import known_study, log_entry
 from sweeps.planning.study_rows.composed_rows import Composition
 from sweeps.planning.study_rows.row_words import cells
 from sweeps.planning.study_rows.study_record import recording, values_of
-from sweeps.problems import Problem, RefusedError
+from sweeps.problems import refusal
 from sweeps.trees import dotted
 from tracking.study import Study, StudyTrial
 
@@ -23,7 +23,7 @@ def recorded(plan: Plan, command: list[str]) -> Study:
     study = known_study(plan.folder) or Study(plan.folder, (), {}, (), task=task_card(plan.task))
     _refuse_changed_settings(plan, study)
     recorded_names = {trial.name for trial in study.trials}
-    planned_trials = {planned.trial.name: planned.trial for planned in plan.trials}
+    planned_trials = {planned.name: planned.trial for planned in plan.trials}
     added = [name for name in planned_trials if name not in recorded_names]
     entry = log_entry(command, {"added": added, "saw_results": study.has_results})
     merged = {trial.name: trial for trial in study.trials} | planned_trials
@@ -37,7 +37,7 @@ def recorded(plan: Plan, command: list[str]) -> Study:
         trials=ordered,
         cells={**study.cells, **row_cells},
         asked=(*study.asked, entry),
-        margins=study.margins or plan.composition.shared.sweep.margin,
+        margins=study.margins or plan.shared.sweep.margin,
         paired=recorded_pairing(plan.composition, study),
         references=study.references | plan.references,
         identity=study.identity or uuid.uuid4().hex,
@@ -70,17 +70,21 @@ def _refuse_changed_settings(plan: Plan, study: Study) -> None:
         changes = ", ".join(differing)
         fault = f"is {plan.folder.name}, but another process has since changed {changes}"
         allowed = "run the command again, or choose another sweep.name"
-        raise RefusedError([Problem("sweep.name", fault, allowed)])
+        raise refusal("sweep.name", fault, allowed)
 
 
 def _table_order(plan: Plan, study: Study) -> Callable[[StudyTrial], tuple[int, int, int]]:
     """By section; rows as the sweep's file lists them or as first requested; then seeds."""
+    composition = plan.composition
     trials = [*study.trials, *(planned.trial for planned in plan.trials)]
     groups = {trial.row: trial.group for trial in reversed(trials)}  # as first requested
-    recorded_groups = [trial.group for trial in trials]  # a row may have had another one
-    sections = _ranks([*_sections(plan.composition, groups), *recorded_groups])
-    rows = _ranks([*plan.composition.table_order, *(trial.row for trial in trials)])
-    return lambda trial: (sections[trial.group], rows[trial.row], trial.seed)
+    sections = _sections(composition, groups)
+    sections += [trial.group for trial in trials]  # a row may have had another one
+    rows = list(composition.table_order)
+    rows += [trial.row for trial in trials]
+    section_ranks = _ranks(sections)
+    row_ranks = _ranks(rows)
+    return lambda trial: (section_ranks[trial.group], row_ranks[trial.row], trial.seed)
 
 
 def _sections(composition: Composition, groups: Mapping[str, str]) -> list[str]:

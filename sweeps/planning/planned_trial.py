@@ -10,7 +10,8 @@ from sweeps.config.schema import Schema, task_card
 from sweeps.config.settings import Settings
 from sweeps.planning.studies.known_studies import known_study
 from sweeps.task import Costs, Task
-from sweeps.worker.prepared import data_place, identity
+from sweeps.trees import Tree, Values
+from sweeps.worker.prepared import TaskData
 from tracking.files import unless_damaged
 from tracking.study import StudyTrial, trial_folder
 from tracking.trial import TrialFolder, TrialState
@@ -36,8 +37,16 @@ class PlannedTrial:
     kept_steps: tuple[int, ...] = ()
 
     @property
+    def name(self) -> str:
+        return self.trial.name
+
+    @property
     def task(self) -> Task[Any]:
-        return self.settings.source.task
+        return self.settings.task
+
+    @property
+    def schema(self) -> Schema:
+        return self.settings.schema
 
     @property
     def config(self) -> Any:
@@ -55,17 +64,13 @@ class PlannedTrial:
         return 0.0 if self.host else self.costs.flops or float(self.steps)
 
     @property
-    def scoring(self) -> dict[str, Any]:
+    def scoring(self) -> Values:
         """The settings that only score, by name."""
-        return Schema.of(self.task).scoring(self.config)
+        return self.schema.scoring(self.config)
 
     @property
-    def prepared_folder(self) -> Path:
-        return data_place(self.task, Path(self.settings.paths.data), self.fingerprint, self.code)
-
-    def prepared_as(self) -> str:
-        """The identity of the prepared data."""
-        return identity(self.task, Path(self.settings.paths.data), self.fingerprint, self.code)
+    def data(self) -> TaskData:
+        return TaskData(self.task, Path(self.settings.paths.data), self.fingerprint, self.code)
 
     @cached_property
     def folder(self) -> TrialFolder:
@@ -134,12 +139,12 @@ def configurations(trials: Iterable[PlannedTrial]) -> list[Any]:
     """The trials' configurations, each once whatever its seed."""
     by_text = {}
     for planned in trials:
-        schema = Schema.of(planned.task)
+        schema = planned.schema
         by_text[repr(schema.seeded(planned.config, 1))] = planned.config
     return list(by_text.values())
 
 
-def config_dict(planned: PlannedTrial) -> dict[str, Any]:
+def config_dict(planned: PlannedTrial) -> Tree:
     """The resolved configuration for the trial's folder, without passwords: others may read it."""
     head = {
         "key": planned.trial.key,

@@ -6,6 +6,7 @@ A trial that has begun is not replaced, and one that runs elsewhere is not waite
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from sweeps.planning.plan import Plan
 from sweeps.planning.planned_trial import PlannedTrial
@@ -13,7 +14,6 @@ from sweeps.planning.source_trial import OTHER_CODE, OTHER_VARIABLES, Source, fi
 from sweeps.planning.studies.advice import command
 from sweeps.planning.studies.study_overrides import by_name, placed
 from sweeps.problems import RefusedError
-from sweeps.worker.prepared import check_data
 from sweeps.worker.user_code.environment import variables
 from tracking.code import SameCode
 from tracking.files import unless_damaged
@@ -35,7 +35,7 @@ class _Candidate:
 
     @property
     def name(self) -> str:
-        return self.planned.trial.name
+        return self.planned.name
 
     @property
     def rank(self) -> tuple[bool, bool, str]:
@@ -49,7 +49,7 @@ def with_sources(plan: Plan) -> Plan:
 
     With ``sweep.share=false`` it takes none.
     """
-    if not plan.composition.shared.sweep.share:
+    if not plan.shared.sweep.share:
         return plan
     candidates = list(_candidates(plan))
     best: dict[str, _Candidate] = {}
@@ -75,9 +75,9 @@ def on_this_data(plan: Plan) -> Plan:
     """The plan once its data is prepared: without the sources that were trained on another copy of
     it."""
     names = [
-        planned.trial.name
+        planned.name
         for planned in plan.to_take
-        if _has_other_data(planned, plan.sources[planned.trial.name])
+        if _has_other_data(planned, plan.sources[planned.name])
     ]
     return without_sources(plan, names)
 
@@ -157,15 +157,14 @@ def _candidates(plan: Plan) -> Iterator[_Candidate]:
 
 def _has_other_data(planned: PlannedTrial, source: Source) -> bool:
     """False, too, where the data is not prepared yet."""
+    data = planned.data
     try:
-        identity = planned.prepared_as()
+        identity = data.identity()
     except RefusedError:  # damaged data is refused before anything trains
         return False
     if not identity:
         return False
-    folder = planned.prepared_folder
-    code = planned.code
-    return bool(unless_damaged(lambda: check_data(source.folder, identity, folder, code), []))
+    return bool(unless_damaged(partial(data.problems_for, source.folder, identity), []))
 
 
 def _codes(

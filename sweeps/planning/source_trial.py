@@ -7,15 +7,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
-from sweeps.processes.times import PLACE_ANSWER_S
+from sweeps.processes.storage import answer_in_time
 from sweeps.task import Keep
 from sweeps.worker.checkpoints import Checkpoints
 from tracking.attempts import Lineage
 from tracking.code import SameCode
-from tracking.files import DamagedFileError, unless_damaged
+from tracking.files import unless_damaged
 from tracking.provenance import Provenance, SourceTrial, trained_by
 from tracking.study import STUDY_FILE, Study, StudyMissing, StudyTrial, read_study, study_folders
 from tracking.trial import TrialFolder
@@ -86,19 +85,14 @@ class Source:
 
     def saved_steps(self) -> set[int]:
         """The steps with a checkpoint; none where the store does not answer in time."""
-        steps = set[int]()
-
-        def read_steps() -> None:
-            with suppress(DamagedFileError):
-                steps.update(self.store().steps())
-
         if "://" not in self.checkpoints:
-            read_steps()
-            return steps
-        thread = Thread(target=read_steps, daemon=True)
-        thread.start()
-        thread.join(PLACE_ANSWER_S)
-        return {*steps}
+            return unless_damaged(self._read_steps, set())
+        with suppress(Exception):  # each filesystem has its own errors
+            return answer_in_time(self._read_steps)
+        return set()
+
+    def _read_steps(self) -> set[int]:
+        return self.store().steps()
 
     def last_saved(self) -> int | None:
         """The step of its last checkpoint as the journal has it, whether it is still there or
@@ -143,12 +137,9 @@ def finished_elsewhere(study: Path, keys: set[str]) -> Iterator[tuple[Study, Stu
         if other_study is None:
             continue
         for trial in other_study.trials:
-            if trial.key in keys and _has_result(other_study, trial):
+            trial_folder = other_study.trial_folder(trial)
+            if trial.key in keys and trial_folder.finished_result(trial.key) is not None:
                 yield other_study, trial
-
-
-def _has_result(study: Study, trial: StudyTrial) -> bool:
-    return study.trial_folder(trial).finished_result(trial.key) is not None
 
 
 def _study_of(folder: Path) -> Study | None:

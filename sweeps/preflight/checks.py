@@ -2,7 +2,7 @@
 
 import importlib.util
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,9 +15,10 @@ from sweeps.planning.plan import Plan
 from sweeps.planning.planned_trial import PlannedTrial, configurations
 from sweeps.planning.studies.advice import command, some_of
 from sweeps.planning.studies.study_overrides import chosen, naming
+from sweeps.planning.study_rows.command_task import library_of
 from sweeps.planning.study_rows.compose import compose_base
 from sweeps.planning.study_rows.composed_rows import Composition
-from sweeps.preflight.machine import cards_without_bf16
+from sweeps.preflight.machine import cards_without_bf16, fitting_workers, shares
 from sweeps.preflight.nodes import Node, node_notices, node_problems, nodes_of, question_to
 from sweeps.preflight.places import (
     disk_problems,
@@ -51,7 +52,7 @@ def checked(
     except RefusedError as error:
         problems = [*error.problems, *_problems_without_plan(overrides, one_process)]
         raise RefusedError(dict.fromkeys(problems)) from None
-    shared = plan.composition.shared
+    shared = plan.shared
     problems = [
         *_shared_problems(shared, one_process),
         *disk_problems(plan),
@@ -72,19 +73,19 @@ def checked(
     return plan, notices
 
 
-def node_faults(shared: Settings) -> list[str]:
-    """Why trials cannot run on some nodes of a cluster now, one line each. Nodes may have joined
+def node_fault(shared: Settings) -> str | None:
+    """Why trials cannot run on some nodes of a cluster now, in one line. Nodes may have joined
     since the plan."""
     if not shared.cluster.address:
-        return []
+        return None
     problems, _ = _machines(shared)
-    return [f"{problem.found}; {problem.allowed}" for problem in problems]
+    return f"{problems[0].found}; {problems[0].allowed}" if problems else None
 
 
 def _worker_problems(plan: Plan, overrides: list[str]) -> list[Problem]:
     """A problem if `allelse train` is asked for several workers. It suggests the sweep to run
     instead."""
-    workers = plan.composition.shared.cluster.workers
+    workers = plan.shared.cluster.workers
     if workers == 1:
         return []
     trial = plan.trials[0].trial
@@ -102,7 +103,8 @@ def _problems_without_plan(overrides: list[str], one_process: bool) -> list[Prob
     """The problems of shared settings if the overrides make no plan; [] if those settings are
     invalid, too."""
     try:
-        base = compose_base([*naming(overrides), *chosen(overrides, SHARED_GROUPS)])
+        shared = [*naming(overrides), *chosen(overrides, SHARED_GROUPS)]
+        base = compose_base(shared, library_of(shared, Path.cwd(), trains=False))
     except RefusedError:
         return []
     problems = _shared_problems(base.shared, one_process)
@@ -135,7 +137,7 @@ def _data_problems(plan: Plan) -> Iterator[Problem]:
     task = plan.task
     unprepared = plan.pending
     if task.prepare is not None:
-        unprepared = [planned for planned in unprepared if not planned.prepared_folder.is_dir()]
+        unprepared = [planned for planned in unprepared if not planned.data.folder.is_dir()]
     for config in configurations(unprepared):
         yield from task.data_problems(config, None)
 
@@ -177,7 +179,6 @@ def own_ray_problems(cluster: Cluster) -> Iterator[Problem]:
 BYTES_IN_TRAINING = 16
 """Bytes per parameter in training: weight, gradient, and Adam's two moments, 4 each. Activations
 need more."""
-ROUNDING = 1e-6
 SHOWN_CARDS = 3
 """So many kinds of cards are named; the others are counted."""
 LARGEST_GPU = 288 * 10**9  # bytes; of GPUs on other nodes, Ray tells only the number
@@ -186,17 +187,20 @@ LARGEST_GPU = 288 * 10**9  # bytes; of GPUs on other nodes, Ray tells only the n
 def group_problems(cluster: Cluster, nodes: list[Node]) -> Iterator[Problem]:
     """A problem if no worker group fits on the nodes: it would wait forever. Each worker must fit
     on one node."""
-    amounts = {"CPU": float(cluster.cpus_per_worker), "GPU": cluster.gpus_per_worker}
-    needs = {resource: amount for resource, amount in amounts.items() if amount}
-    workers = sum(_fitting_workers(node, needs) for node in nodes)
+    needs = cluster.needs
+    workers = sum(fitting_workers(cluster, node.total) for node in nodes)
     if workers >= cluster.workers:
         return
-    lacking = [resource for resource in needs if not _fits_anywhere(resource, needs, nodes)]
+    lacking = [
+        resource
+        for resource, amount in needs.items()
+        if not any(shares(node.total.get(resource, 0), amount) for node in nodes)
+    ]
     totals = [_total_text(resource, cluster, nodes) for resource in lacking or needs]
     available = ", and ".join(totals)
     if workers and cluster.workers > 1:
-        shares = " and ".join(f"{amount:g} {resource}" for resource, amount in needs.items())
-        fault = f"is {cluster.workers}, and each needs {shares}"
+        need = " and ".join(f"{amount:g} {resource}" for resource, amount in needs.items())
+        fault = f"is {cluster.workers}, and each needs {need}"
         yield Problem("cluster.workers", fault, f"must be at most {workers}; {available}")
     else:
         resource = lacking[0] if lacking else list(needs)[-1]
@@ -205,30 +209,15 @@ def group_problems(cluster: Cluster, nodes: list[Node]) -> Iterator[Problem]:
         yield Problem(key, f"is {needs[resource]:g}", allowed)
 
 
-def _fitting_workers(node: Node, needs: Mapping[str, float]) -> int:
-    """How many workers fit on the node."""
-    return min(_shares(node.total.get(resource, 0), amount) for resource, amount in needs.items())
-
-
-def _fits_anywhere(resource: str, needs: Mapping[str, float], nodes: list[Node]) -> bool:
-    """Whether any node has enough of this resource for a worker."""
-    return any(_shares(node.total.get(resource, 0), needs[resource]) for node in nodes)
-
-
-def _shares(total: float, amount: float) -> int:
-    """How many shares of ``amount`` fit: five of 0.2 in 1, although 1 // 0.2 is 4."""
-    return int(total / amount + ROUNDING)
-
-
 def memory_problems(plan: Plan, nodes: list[Node]) -> Iterator[Problem]:
     """A problem if no machine can hold the largest model, as far as the number of parameters is
     known."""
-    limit, memory = _worker_memory(plan.composition.shared.cluster, nodes)
+    limit, memory = _worker_memory(plan.shared.cluster, nodes)
     largest = max(plan.pending, key=lambda planned: planned.costs.params or 0)
     params = largest.costs.params or 0
     needed = BYTES_IN_TRAINING * params
     if needed > limit:
-        name = largest.trial.name
+        name = largest.name
         fault = f"of {name} gives {params:,} parameters, which need {decimal(needed)}"
         allowed = f"must fit into {memory}, {decimal(int(limit))}"
         yield Problem(_largest_key(largest), fault, allowed)
@@ -241,9 +230,8 @@ def _worker_memory(cluster: Cluster, nodes: list[Node]) -> tuple[float, str]:
         gpu_bytes = max(node.gpu_memory for node in nodes) or LARGEST_GPU
         return float(gpu_bytes), "the largest GPU"
     largest = max(node.memory for node in nodes)
-    return largest / (
-        cluster.workers if len(nodes) == 1 else 1
-    ), "each worker's share of the memory"
+    sharing = cluster.workers if len(nodes) == 1 else 1
+    return largest / sharing, "each worker's share of the memory"
 
 
 def precision_problems(plan: Plan) -> Iterator[Problem]:
@@ -252,15 +240,15 @@ def precision_problems(plan: Plan) -> Iterator[Problem]:
 
     Those of other nodes show on the worker: Ray hides every GPU from a task that takes none.
     """
-    cluster, task = plan.composition.shared.cluster, plan.task
+    cluster = plan.shared.cluster
+    task = plan.task
     if cluster.address is not None or cluster.gpus_per_worker == 0:
         return
     if all(task.precision(config) != "bf16" for config in configurations(plan.pending)):
         return
-    if cards := cards_without_bf16():
-        found = (
-            f"is bf16, but {some_of(list(dict.fromkeys(cards)), SHOWN_CARDS)} cannot compute in it"
-        )
+    cards = list(dict.fromkeys(cards_without_bf16()))
+    if cards:
+        found = f"is bf16, but {some_of(cards, SHOWN_CARDS)} cannot compute in it"
         key = task.precision_choice.key if task.precision_choice else "cluster.gpus_per_worker"
         yield Problem(key, found, "must be fp32 below compute capability 8.0")
 
@@ -268,10 +256,11 @@ def precision_problems(plan: Plan) -> Iterator[Problem]:
 def _largest_key(planned: PlannedTrial) -> str:
     """The key most likely mistyped: that of the largest integer under model or data, or else in any
     group."""
-    values = Schema.of(planned.task).values(planned.config)
-    integers = {key: value for key, value in values.items() if type(value) is int}
-    size_keys = [key for key in integers if key.startswith(("model.", "data."))]
-    return max(size_keys or integers, key=lambda key: integers[key], default="model")
+    values = planned.schema.values(planned.config)
+    integer_keys = [key for key, value in values.items() if type(value) is int]
+    size_keys = [key for key in integer_keys if key.startswith(("model.", "data."))]
+    keys = size_keys or integer_keys
+    return max(keys, key=lambda key: values[key], default="model")
 
 
 def _total_text(resource: str, cluster: Cluster, nodes: list[Node]) -> str:

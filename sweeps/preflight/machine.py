@@ -4,6 +4,7 @@ import importlib
 import os
 import shutil
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -14,9 +15,11 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
+from sweeps.config.settings import Cluster
 from sweeps.problems import Problem
 
 GIB = 2**30
+ROUNDING = 1e-6
 CGROUP = Path("/sys/fs/cgroup")
 
 
@@ -38,6 +41,17 @@ def memory() -> int:
     with suppress(OSError, ValueError):  # "max" is no number
         total = min(total, int((CGROUP / "memory.max").read_text()))
     return total
+
+
+def fitting_workers(cluster: Cluster, resources: Mapping[str, float]) -> int:
+    """How many workers fit on a machine with these resources."""
+    needs = cluster.needs.items()
+    return min(shares(resources.get(resource, 0.0), amount) for resource, amount in needs)
+
+
+def shares(total: float, amount: float) -> int:
+    """How many shares of ``amount`` fit: five of 0.2 in 1, although 1 // 0.2 is 4."""
+    return int(total / amount + ROUNDING)
 
 
 def gpu_memories() -> list[int]:
@@ -154,11 +168,12 @@ def _examine_size(subject: str, size: int, least: int, advice: str) -> Examined:
 
 def _examine_configuration() -> Examined:
     """Whether all rows of the default sweep compose."""
+    from sweeps.planning.study_rows.command_task import library_of
     from sweeps.planning.study_rows.compose import compose_sweep
     from sweeps.problems import RefusedError
 
     try:
-        rows = len(compose_sweep([]).rows)
+        rows = len(compose_sweep([], library_of([], Path.cwd())).rows)
     except RefusedError as error:
         return Examined("conf", "failed", str(error.problems[0]), "fix this file")
     return Examined("conf", "ok", f"{rows} rows compose")

@@ -12,7 +12,7 @@ from sweeps.preflight.machine import gpu_problems
 from sweeps.preflight.places import checkpoint_problems
 from sweeps.preflight.sent_code import from_plain
 from sweeps.problems import Problem, RefusedError
-from sweeps.worker.prepared import data_place
+from sweeps.worker.prepared import TaskData
 from sweeps.worker.user_code.imports import enter_code
 
 
@@ -43,7 +43,7 @@ def _data_problems(trials: dict[str, Any], sees_data: bool) -> Iterator[Problem]
     if sees_data:
         return
     for data in trials["data"]:
-        prepared = data_place(task, Path(data["folder"]), data["fingerprint"], data["code"])
-        if task.prepare is None or not prepared.is_dir():
+        planned = TaskData(task, Path(data["folder"]), data["fingerprint"], data["code"])
+        if task.prepare is None or not planned.folder.is_dir():
             config = Schema.of(task).config(data["config"])
             yield from task.data_problems(config, None)

@@ -24,7 +24,7 @@ from sweeps.preflight.machine import cpus, gpu_memories, memory
 from sweeps.preflight.node_facts import Packages, package_problems, packages
 from sweeps.preflight.places import local, nearest_existing
 from sweeps.preflight.sent_code import to_plain
-from sweeps.problems import Problem, RefusedError
+from sweeps.problems import Problem, RefusedError, refusal, refuse
 from sweeps.processes.ray_private import LOGS, REQUEST_S
 from sweeps.processes.times import HEAD_CONNECTS_S, JOINED_S, NODE_ANSWER_S, NODES_S
 
@@ -71,11 +71,7 @@ class Node:
     answer: dict[str, Any] | None = field(default_factory=dict)
 
 
-def nodes_of(
-    cluster: Cluster,
-    question: Question | None = None,
-    answer_s: float = NODE_ANSWER_S,
-) -> list[Node]:
+def nodes_of(cluster: Cluster, question: Question | None = None) -> list[Node]:
     """The machines on which trials will run. Raises RefusedError if the cluster does not answer.
 
     Sends ``question`` to each node on which a worker fits.
@@ -84,25 +80,22 @@ def nodes_of(
         return [this_machine(with_gpus=cluster.gpus_per_worker > 0)]
     ray_address = os.environ.get("RAY_ADDRESS") if cluster.address == "auto" else None
     try:
-        return _nodes_at(ray_address or cluster.address, question, answer_s)
+        return _nodes_at(ray_address or cluster.address, question)
     except RefusedError as error:
         if not ray_address:
             raise
-        problems = [_with_ray_address(problem) for problem in error.problems]
-        raise RefusedError(problems) from None
+        raise RefusedError(
+            replace(problem, found=f"is auto, and RAY_ADDRESS {problem.found}")
+            for problem in error.problems
+        ) from None
 
 
-def _with_ray_address(problem: Problem) -> Problem:
-    return replace(problem, found=f"is auto, and RAY_ADDRESS {problem.found}")
-
-
-def _nodes_at(address: str, question: Question | None, answer_s: float) -> list[Node]:
+def _nodes_at(address: str, question: Question | None) -> list[Node]:
     """The nodes of the cluster at this address. Raises RefusedError."""
     problems = list(address_problems(address))
-    if problems:
-        raise RefusedError(problems)
+    refuse(problems)
     _refuse_silent_head(address)
-    node_fields = _query_nodes(address, question, answer_s)
+    node_fields = _query_nodes(address, question)
     if not node_fields:
         raise _unreached(address, "none of its nodes is alive", START_AGAIN)
     return [
@@ -138,10 +131,10 @@ def _refuse_silent_head(address: str) -> None:
         raise _unreached(address, cause) from None
 
 
-def _query_nodes(address: str, question: Question | None, answer_s: float) -> list[dict[str, Any]]:
+def _query_nodes(address: str, question: Question | None) -> list[dict[str, Any]]:
     """The live nodes of the cluster and their answers, from a process with a time limit. Raises
     RefusedError."""
-    command = [sys.executable, *MODULE, address, str(NODES_S), str(answer_s), NODES_MARK]
+    command = [sys.executable, *MODULE, address, str(NODES_S), str(NODE_ANSWER_S), NODES_MARK]
     process = subprocess.run(
         command,
         input=json.dumps(question),
@@ -173,24 +166,20 @@ def _unjoined(address: str, output: str) -> RefusedError:
 
 
 def _unreached(address: str, cause: str, allowed: str = NOT_REACHED) -> RefusedError:
-    return RefusedError([Problem("cluster.address", f"is {address}, but {cause}", allowed)])
+    return refusal("cluster.address", f"is {address}, but {cause}", allowed)
 
 
 SHOWN_NODES = 3
 """Messages name this many nodes and count the rest."""
 
 
-def node_problems(
-    nodes: list[Node],
-    shared: Settings,
-    answer_s: float = NODE_ANSWER_S,
-) -> list[Problem]:
+def node_problems(nodes: list[Node], shared: Settings) -> list[Problem]:
     """Why trials cannot run on some nodes. Each problem is reported once, with the nodes that have
     it."""
     ours = packages()
     names_by_problem: dict[Problem, list[str]] = {}
     for node in nodes:
-        problems = [*_answer_problems(node, ours, answer_s), *_checkpoint_problems(node, shared)]
+        problems = [*_answer_problems(node, ours), *_checkpoint_problems(node, shared)]
         for problem in problems:
             names_by_problem.setdefault(problem, []).append(node.name)
     return [
@@ -206,7 +195,7 @@ def node_notices(nodes: list[Node], shared: Settings) -> Iterator[str]:
     if not names:
         return
     effect = "the data is prepared there again"
-    if shared.source.task.prepare is None:
+    if shared.task.prepare is None:
         effect = "the data must be there, too"
     fault = f"{shared.paths.data} is not shared by {some_of(names, SHOWN_NODES)}"
     yield f"{key}: {fault}: {effect}. Share that folder, or name another."
@@ -229,11 +218,11 @@ def _sees(node: Node, key: str) -> bool:
     return bool(node.answer.get("seen", {}).get(key, True))
 
 
-def _answer_problems(node: Node, ours: Packages, answer_s: float) -> Iterator[Problem]:
+def _answer_problems(node: Node, ours: Packages) -> Iterator[Problem]:
     """The problems that the node's answer shows, or that it gave none."""
     answer = node.answer
     if answer is None:
-        fault = f"no answer within {answer_s:g} s"
+        fault = f"no answer within {NODE_ANSWER_S:g} s"
         fix = "type `ray stop` there, or wait until Ray drops the node"
         yield Problem("cluster.address", fault, fix)
     elif "failed" in answer:
@@ -263,7 +252,7 @@ def question_to(shared: Settings, plan: Plan | None) -> Iterator[Question | None
                 file = stack.enter_context(NamedTemporaryFile(prefix=".allelse-", dir=existing))
                 files[key] = file.name
         yield {
-            "worker": {"CPU": cluster.cpus_per_worker, "GPU": cluster.gpus_per_worker},
+            "worker": cluster.needs,
             "digest": packages()["digest"],
             "files": files,
             "trials": _trials(shared, plan),

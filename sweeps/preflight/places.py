@@ -7,8 +7,8 @@ import socket
 import tempfile
 import uuid
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from threading import Thread
 from urllib.parse import urlsplit
 
 from rich.filesize import decimal
@@ -24,7 +24,8 @@ from sweeps.processes.ray_private import (
     longest_socket,
     temporary_folder,
 )
-from sweeps.processes.times import PLACE_ANSWER_S, STORE_CONNECTS_S
+from sweeps.processes.storage import answer_in_time
+from sweeps.processes.times import STORE_CONNECTS_S
 from tracking.error_causes import cause_of
 from tracking.uri import without_password
 
@@ -46,7 +47,7 @@ def place_problems(paths: Paths) -> list[Problem]:
 def disk_problems(plan: Plan) -> Iterator[Problem]:
     """A problem if the checkpoints of new trials do not fit on the disk. Trials that began saved
     most already."""
-    checkpoints = plan.composition.shared.paths.checkpoints
+    checkpoints = plan.shared.paths.checkpoints
     folder = plan.folder if checkpoints is None else local(checkpoints)
     new_trials = [planned for planned in plan.pending if planned.state == "missing"]
     if folder is None or not new_trials:
@@ -64,7 +65,7 @@ def disk_problems(plan: Plan) -> Iterator[Problem]:
 def name_problems(plan: Plan) -> Iterator[Problem]:
     """The trials whose folder names would be too long."""
     for planned in plan.pending:
-        length = len(planned.trial.name.encode())
+        length = len(planned.name.encode())
         if length > LONGEST_FILE_NAME:
             fault = f"gives a trial folder a name of {length} bytes"
             allowed = f"must have at most {LONGEST_FILE_NAME}; rename the row's file"
@@ -153,15 +154,10 @@ def local(location: str) -> Path | None:
 
 
 def _remote_problems(key: str, url: str) -> Iterator[Problem]:
-    """Write and remove a small file at the URL, as training does, in a thread that may hang without
-    effect."""
-    failures: list[Exception] = []
-    thread = Thread(target=_write_and_remove, args=(url, failures), daemon=True)
-    thread.start()
-    thread.join(PLACE_ANSWER_S)
-    if thread.is_alive():
-        failures.append(TimeoutError(f"it did not answer within {PLACE_ANSWER_S:g} s"))
-    for error in failures:
+    """Write and remove a small file at the URL, as training does."""
+    try:
+        answer_in_time(partial(_write_and_remove, url))
+    except Exception as error:  # each filesystem has its own errors
         fault = f"is {url}, which cannot be written to: {cause_of(error)}"
         example = "a URL such as s3://BUCKET/FOLDER that can be reached and written to from here"
         yield Problem(key, fault, f"must be a folder, or {example}", _nearest_protocol(url))
@@ -180,17 +176,13 @@ def _nearest_protocol(url: str) -> str | None:
     return suggestion and f"{suggestion}://"
 
 
-def _write_and_remove(url: str, failures: list[Exception]) -> None:
-    """Append the error to ``failures`` if a small file cannot be written and removed."""
+def _write_and_remove(url: str) -> None:
     import fsspec
 
-    try:
-        filesystem, folder = fsspec.core.url_to_fs(url, skip_instance_cache=True)
-        probe = f"{folder.rstrip('/')}/.allelse-{uuid.uuid4().hex}"
-        filesystem.pipe_file(probe, b"")
-        filesystem.rm_file(probe)
-    except Exception as error:  # each filesystem has its own errors
-        failures.append(error)
+    filesystem, folder = fsspec.core.url_to_fs(url, skip_instance_cache=True)
+    probe = f"{folder.rstrip('/')}/.allelse-{uuid.uuid4().hex}"
+    filesystem.pipe_file(probe, b"")
+    filesystem.rm_file(probe)
 
 
 SQL_SERVERS = ("postgresql", "mysql", "mssql")

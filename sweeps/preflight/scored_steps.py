@@ -4,23 +4,21 @@ will be."""
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
-from threading import Thread
+from functools import partial
 
 from sweeps.planning.plan import Plan
 from sweeps.planning.planned_trial import PlannedTrial
-from sweeps.problems import Problem, RefusedError
-from sweeps.processes.times import PLACE_ANSWER_S
+from sweeps.problems import Problem, refuse
+from sweeps.processes.storage import answer_in_time
 from sweeps.worker.checkpoints import saved_steps
 from sweeps.worker.last_step import config_until, ended_early, without_last_state
-from tracking.attempts import Lineage
 from tracking.files import DamagedFileError
 
 
 def refuse_missing_steps(plan: Plan) -> None:
     """Raise RefusedError if there are any ``step_problems``."""
     problems = list(step_problems(plan))
-    if problems:
-        raise RefusedError(problems)
+    refuse(problems)
 
 
 def step_problems(plan: Plan) -> Iterator[Problem]:
@@ -69,35 +67,23 @@ def _saved_steps(trained: PlannedTrial) -> set[int] | None:
         return None
     if lineage is None:
         return set() if trained.has_weights else None
+    read_steps = partial(saved_steps, trained.checkpoints, trained.trial.key, lineage)
     if "://" not in trained.checkpoints:
-        return saved_steps(trained.checkpoints, trained.trial.key, lineage)
-    return _saved_steps_at_url(trained, lineage)
-
-
-def _saved_steps_at_url(trained: PlannedTrial, lineage: Lineage) -> set[int]:
-    """The steps with a checkpoint at a URL. Raises TimeoutError if it does not answer in time."""
-    answers = list[set[int]]()
-
-    def read_steps() -> None:
-        with suppress(OSError, DamagedFileError):
-            answers.append(saved_steps(trained.checkpoints, trained.trial.key, lineage))
-
-    thread = Thread(target=read_steps, daemon=True)
-    thread.start()
-    thread.join(PLACE_ANSWER_S)
-    if not answers:
-        raise TimeoutError
-    return answers[0]
+        return read_steps()
+    try:
+        return answer_in_time(read_steps)
+    except Exception:  # each filesystem has its own errors
+        raise TimeoutError from None
 
 
 def _finished_problem(planned: PlannedTrial, last: int, saved: set[int]) -> Problem | None:
     """Why weights whose training ended at step ``last`` cannot be scored by this trial; None if
     they can."""
-    name = planned.trial.name
+    name = planned.name
     shortened_config = config_until(planned.task, planned.config, last)
     of_host = ""
     if planned.host is not None:
-        host_name = planned.host.trial.name
+        host_name = planned.host.name
         of_host = f" of {host_name}"
         if last not in saved:
             return without_last_state(name, host_name, last, saved)
@@ -123,10 +109,10 @@ def _passed_steps_problem(planned: PlannedTrial, saved: set[int]) -> Problem | N
     missing = needed - saved
     if not missing:
         return None
-    steps = f"the steps {_listing(missing)} of {planned.host.trial.name}"
+    steps = f"the steps {_listing(missing)} of {planned.host.name}"
     fault = f"would be scored over {steps}, which was trained past them without a checkpoint"
     allowed = f"must be steps with a checkpoint ({_listing(saved)}), or after step {newest}"
-    return Problem(planned.trial.name, fault, allowed)
+    return Problem(planned.name, fault, allowed)
 
 
 def _listing(steps: set[int]) -> str:

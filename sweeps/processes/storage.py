@@ -8,13 +8,14 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from threading import Event
+from threading import Event, Thread
 from typing import TypeVar
 
-from sweeps.processes.times import STORAGE_PAUSE_S, STORAGE_S
+from sweeps.processes.times import PLACE_ANSWER_S, STORAGE_PAUSE_S, STORAGE_S
 from tracking.attempts import has_ended, own_process
 
 _signs = 0
@@ -135,6 +136,38 @@ def patiently(
     if failed:
         tell(f"{failed} can be used again")
     return result
+
+
+def answer_in_time(act: Callable[[], Result]) -> Result:
+    """What ``act`` returns, which runs in a thread that may hang without effect.
+
+    Raises what ``act`` raises, and TimeoutError after ``PLACE_ANSWER_S``.
+    """
+    answer = Future[Result]()
+
+    def run() -> None:
+        try:
+            answer.set_result(act())
+        except BaseException as error:
+            answer.set_exception(error)
+
+    Thread(target=run, daemon=True).start()
+    try:
+        return answer.result(PLACE_ANSWER_S)
+    except TimeoutError:
+        if answer.done():
+            raise
+        raise TimeoutError(f"it did not answer within {PLACE_ANSWER_S:g} s") from None
+
+
+def user_cache() -> Path:
+    """``allelse`` in the user's cache folder, or in the temporary one for a user without a home."""
+    try:
+        home = Path.home()
+    except RuntimeError:  # in a container, a user may have none
+        home = Path(tempfile.gettempdir())
+    folder = os.environ.get("XDG_CACHE_HOME") or home / ".cache"
+    return Path(folder).absolute() / "allelse"
 
 
 PREFIX = "allelse-"

@@ -14,6 +14,7 @@ from rich.markup import escape
 
 from sweeps.config.schema import Schema
 from sweeps.config.tasks import load_task
+from sweeps.console import print_line
 from sweeps.planning.cautions import cautions
 from sweeps.planning.plan import Plan
 from sweeps.planning.plan_record import recorded
@@ -23,13 +24,12 @@ from sweeps.planning.studies.known_studies import known_study
 from sweeps.planning.studies.trial_lock import trial_lock
 from sweeps.planning.user_code.origin import keep_origin, origin_of
 from sweeps.preflight.scored_steps import refuse_missing_steps
-from sweeps.problems import damaged
+from sweeps.problems import damaged, refuse
 from sweeps.running.recorder import write_config
 from sweeps.running.stopping import Stopping, announced
 from sweeps.running.syncer import syncing
 from sweeps.running.trial_copy import take_trials, with_whole_sources
 from sweeps.task import Problem, RefusedError, Task, Told
-from sweeps.worker.prepared import check_data, earlier_copy, prepare_once
 from sweeps.worker.user_code.folder import new_files_shown, remove_outdated_links
 from sweeps.worker.user_code.imports import running_code
 from tracking.files import UnreadableError, unless_damaged
@@ -54,7 +54,7 @@ def open_study(
     Raises RefusedError, Interrupted.
     """
     stopping = Stopping()
-    source = plan.composition.shared.source
+    source = plan.shared.source
     with ExitStack() as stack:
         own_files()  # of now, when this process imports them
         origin = origin_of(source, plan.code)
@@ -67,9 +67,9 @@ def open_study(
         plan = _with_data(plan, console)
         if plan.pending and connect:
             connect(stopping)
-        names = [planned.trial.name for planned in plan.pending]
+        names = [planned.name for planned in plan.pending]
         for planned in plan.trials:
-            if planned.trial.name in {*names, *plan.sources}:
+            if planned.name in {*names, *plan.sources}:
                 stack.enter_context(trial_lock(planned.folder))
         stack.enter_context(announced(plan.folder, names, command, stopping))
         repair(plan, console)
@@ -108,14 +108,14 @@ def print_cautions(
     lines = list(cautions(plan))
     for line in lines:
         if line not in printed:
-            console.print(escape(line), style="yellow", soft_wrap=True)
+            print_line(console, line, "yellow")
     return printed | {*lines}
 
 
 def _refuse_unlocked(plan: Plan, locked: list[str]) -> None:
     """Refuse to train a trial that was finished when the plan was made: another process may write
     there by now."""
-    unlocked = [planned.trial.name for planned in plan.pending if planned.trial.name not in locked]
+    unlocked = [planned.name for planned in plan.pending if planned.name not in locked]
     if unlocked:
         fault = "was finished, but its result was removed or scored with other settings since"
         raise RefusedError(Problem(name, fault, "run the command again") for name in unlocked)
@@ -130,12 +130,11 @@ def _refuse_other_copies(plan: Plan, prepared: set[str]) -> None:
     problems: list[Problem] = []
     for planned in plan.trials:
         if planned.fingerprint in prepared:
-            copy = planned.prepared_as(), planned.prepared_folder, planned.code
-            check = partial(check_data, planned.folder, *copy)
+            data = planned.data
+            check = partial(data.problems_for, planned.folder, data.identity())
             # still damaged: another process runs that trial and repairs it
             problems += unless_damaged(check, [])
-    if problems:
-        raise RefusedError(dict.fromkeys(problems))
+    refuse(problems)
 
 
 def prepare_data(plan: Plan, console: Console) -> None:
@@ -148,7 +147,7 @@ def prepare_data(plan: Plan, console: Console) -> None:
     problems: list[Problem] = []
     if plan.task.prepare is None or not plan.pending:
         return
-    source = plan.composition.shared.source
+    source = plan.shared.source
     with running_code(plan.code, plan.folder, lasting=False) as folder:
         task = source.task if folder is None else load_task(source.name, folder)
         for fingerprint in dict.fromkeys(planned.fingerprint for planned in plan.pending):
@@ -157,29 +156,25 @@ def prepare_data(plan: Plan, console: Console) -> None:
                 problems += _prepare(task, sharing, console)
             except RefusedError as error:
                 problems += error.problems
-    if problems:
-        raise RefusedError(dict.fromkeys(problems))
+    refuse(problems)
+
+
+NEW_CODE = "The task's code has changed: its data is prepared again."
 
 
 def _prepare(task: Task[Any], trials: list[PlannedTrial], console: Console) -> list[Problem]:
     """Prepare or open the data that these trials share, and return its problems. ``task`` is from
     the study's code."""
-    planned = trials[0]
-    data_folder = planned.prepared_folder
+    data = replace(trials[0].data, task=task)
     configs = [Schema.of(task).config(asdict(config)) for config in configurations(trials)]
-    is_new = not data_folder.is_dir()
-    if is_new and (
-        earlier := earlier_copy(task, data_folder.parents[1], planned.fingerprint, planned.code)
-    ):
-        text = (
-            "The task's code has changed: its data is prepared again. "
-            f"{earlier} stays for the trials that used it."
-        )
-        console.print(escape(text), soft_wrap=True)
+    is_new = not data.folder.is_dir()
+    earlier = data.earlier_copy() if is_new else None
+    if earlier:
+        print_line(console, f"{NEW_CODE} {earlier} stays for the trials that used it.")
     with _preparation_shown(task.title(configs[0]) or task.name, is_new, console) as on_progress:
-        prepare_once(task, configs, data_folder, planned.fingerprint, on_progress, planned.code)
+        data.prepare_once(configs, on_progress)
         return [
-            problem for config in configs for problem in task.data_problems(config, data_folder)
+            problem for config in configs for problem in task.data_problems(config, data.folder)
         ]
 
 
@@ -228,17 +223,16 @@ def _without_unreadable(plan: Plan, console: Console) -> Plan:
     left_out: dict[str, list[UnreadableError]] = {}
     for planned in plan.pending:
         if errors := _unreadable(planned):
-            left_out[planned.trial.name] = errors
-    readable = [planned for planned in plan.trials if planned.trial.name not in left_out]
+            left_out[planned.name] = errors
+    readable = [planned for planned in plan.trials if planned.name not in left_out]
     with_host = [planned for planned in readable if planned.trial.weights not in left_out]
     reduced = replace(plan, trials=tuple(with_host))
     if left_out and (plan.before is None or not reduced.pending):
         raise RefusedError(damaged(error) for errors in left_out.values() for error in errors)
     for name, errors in left_out.items():
         faults = ", ".join(error.note for error in errors)
-        console.print(
-            escape(f"{name}: {faults}; the file is left unchanged, and the trial is skipped"),
-            soft_wrap=True,
+        print_line(
+            console, f"{name}: {faults}; the file is left unchanged, and the trial is skipped"
         )
     return reduced
 
@@ -256,7 +250,7 @@ def repair(plan: Plan, console: Console) -> None:
             trial_lock(planned.folder) if planned.finished else nullcontext(),
         ):
             for line in _repair_lines(planned):
-                console.print(escape(f"{planned.trial.name}: {line}"), soft_wrap=True)
+                print_line(console, f"{planned.name}: {line}")
 
 
 def _unreadable(planned: PlannedTrial) -> list[UnreadableError]:

@@ -9,8 +9,8 @@ from typing import Any
 
 from rich.console import Console, RenderableType
 from rich.live import Live
-from rich.markup import escape
 
+from sweeps.console import print_line
 from sweeps.planning.plan import Plan
 from sweeps.planning.planned_trial import PlannedTrial
 from sweeps.planning.user_code.watch import CodeWatch
@@ -62,8 +62,8 @@ class Progress:
     def __init__(self, plan: Plan, console: Console) -> None:
         self.plan = plan
         self.console = console
-        self._pending = {planned.trial.name: planned for planned in plan.pending}
-        names = [planned.trial.name for planned in plan.trials]
+        self._pending = {planned.name: planned for planned in plan.pending}
+        names = [planned.name for planned in plan.trials]
         self._states = {name: "waiting" if name in self._pending else "finished" for name in names}
         self._begun: dict[str, Begun] = {}
         # hosts of trials that start again, until the step is printed
@@ -287,7 +287,7 @@ class Progress:
 
     def _say(self, text: str) -> None:
         # a cause may contain text that looks like markup
-        self.console.print(escape(text), soft_wrap=True, highlight=False)
+        print_line(self.console, text)
 
     def _look(self) -> None:
         """Look at the trials that run or whose state changed, unless the last look is too fresh."""
@@ -317,9 +317,7 @@ def sweep_seconds_left(pending: Sequence[PlannedTrial], lines: Mapping[str, Line
     else step. Assumes that as many trials run at a time as run now.
     """
     trained = [planned for planned in pending if planned.host is None]
-    with_lines = [
-        (planned, lines[planned.trial.name]) for planned in trained if planned.trial.name in lines
-    ]
+    with_lines = [(planned, lines[planned.name]) for planned in trained if planned.name in lines]
     paces = [
         _seconds_of(line["look"]) / planned.effort
         for planned, line in with_lines

@@ -20,6 +20,7 @@ from sweeps.worker.events import (
     Event,
     Failed,
     Finished,
+    Head,
     HostWeights,
     Lost,
     Noticed,
@@ -33,7 +34,7 @@ from tracking.activity.log import append_log, marked, utc
 from tracking.attempts import Lineage, own_process
 from tracking.files import DamagedFileError, to_json, write_atomic
 from tracking.json_lines.journal import restore_journal
-from tracking.provenance import attempts, with_attempt, with_scoring
+from tracking.provenance import Provenance, attempts, with_attempt, with_scoring
 from tracking.study import STUDY_FILE
 from tracking.trial import TrialFolder
 from tracking.weights import (
@@ -89,7 +90,7 @@ class Recorder:
         self.codes = codes  # the hashes of all code that the study has been trained with
         self.planned = planned
         self.folder = planned.folder
-        self.prepared_as = planned.prepared_as()
+        self.prepared_as = planned.data.identity()
         self.began = False  # whether ``attempt`` is on disk
         self.restored = False  # whether the journal ends at the step that the attempt started from
         self.run = uuid.uuid4().hex
@@ -140,9 +141,9 @@ class Recorder:
             return None
         result = host.folder.finished_result(host.trial.key)
         if result is None:
-            raise WithoutWeightsError(WITHOUT_WEIGHTS.format(host=host.trial.name))
+            raise WithoutWeightsError(WITHOUT_WEIGHTS.format(host=host.name))
         return HostWeights(
-            trial=host.trial.name,
+            trial=host.name,
             checkpoints=host.checkpoints,
             key=host.trial.key,
             step=result["step"],
@@ -159,10 +160,11 @@ class Recorder:
 
     def _ended(self) -> int | None:
         """The step at which the trial's own training ended early, if it is only scored again."""
-        result = self.folder.finished_result(self.planned.trial.key)
+        result = self.planned.result
         if self.planned.host is not None or result is None or result.get("diverged") is not None:
             return None
-        return result["step"] if 0 < result["step"] < self.planned.steps else None
+        ended_early = 0 < result["step"] < self.planned.steps
+        return result["step"] if ended_early else None
 
     def lineage(self) -> Lineage:
         """The trial's lineage with this attempt. All attempts of this sweep share a run."""
@@ -170,7 +172,7 @@ class Recorder:
         runs = {attempt.number: attempt.run for attempt in earlier} | {self.attempt: self.run}
         return Lineage(self._before.name, runs, self.codes)
 
-    def evaluated(self) -> dict[str, dict[str, Any]]:
+    def evaluated(self) -> dict[str, Head]:
         """By set, the heads of scores from ended attempts, if the settings are the same.
 
         A head counts only for the weights of the attempt that it names.
@@ -218,7 +220,7 @@ class Recorder:
         if attempt < self.attempt:
             return False
         if attempt > self.attempt or not self.began:
-            name = self.planned.trial.name
+            name = self.planned.name
             raise RuntimeError(
                 f"{name}: attempt {attempt} reports, but attempt {self.attempt} was expected"
             )
@@ -260,9 +262,7 @@ class Recorder:
                 self.lost = event  # Tune starts the next attempt, or reports an error
         return True
 
-    def _record(
-        self, device: str, hosts: tuple[str, ...], process: dict[str, Any]
-    ) -> dict[str, Any]:
+    def _record(self, device: str, hosts: tuple[str, ...], process: Provenance) -> Provenance:
         """Where the attempt runs, and what it runs."""
         source = self.planned.settings.source
         return {
@@ -283,14 +283,17 @@ class Recorder:
             },
         }
 
-    def _record_origin(self, entries: dict[str, Any]) -> None:
+    def _record_origin(self, entries: Provenance) -> None:
         """Add these to the record of this attempt."""
         begun_after = self._weights.step if self._weights else 0
         start = {"attempt": self.attempt, "from": begun_after, "steps": self.planned.steps}
-        written = with_attempt(self.folder.provenance(), start | self._own_record() | entries)
-        write_atomic(self.folder.provenance_path, to_json({"commit": None} | written) + "\n")
+        record = start | self._own_record() | entries
+        self._write_provenance({"commit": None} | with_attempt(self.folder.provenance(), record))
 
-    def _own_record(self) -> dict[str, Any]:
+    def _write_provenance(self, content: Provenance) -> None:
+        write_atomic(self.folder.provenance_path, to_json(content) + "\n")
+
+    def _own_record(self) -> Provenance:
         """The provenance of this attempt so far; {} if it has none."""
         for record in attempts(self.folder.provenance()):
             if record.get("attempt") == self.attempt:
@@ -367,8 +370,8 @@ class Recorder:
 
     def _record_scoring(self, set_name: str) -> None:
         """Record what scored this set, which may happen long after training."""
-        content = with_scoring(self.folder.provenance(), self._own_record(), set_name)
-        write_atomic(self.folder.provenance_path, to_json(content) + "\n")
+        provenance = self.folder.provenance()
+        self._write_provenance(with_scoring(provenance, self._own_record(), set_name))
 
 
 def write_config(planned: PlannedTrial, folder: TrialFolder | None = None) -> None:

@@ -37,9 +37,7 @@ def run_single(plan: Plan, command: list[str], console: Console) -> None:
                 Progress(plan, console) as progress,
                 running_code(plan.code, plan.folder) as folder,
             ):
-                queue = Queue(
-                    {recorder.planned.trial.name: recorder}, progress, stopping, max_failures=0
-                )
+                queue = Queue({recorder.planned.name: recorder}, progress, stopping, max_failures=0)
                 _Lone(queue, recorder, folder).run()
 
 
@@ -107,7 +105,7 @@ class _Lone:
 
     def _hangs(self, failed: Failed) -> None:
         """Record and show the hang, from the thread that noticed it. The process then ends."""
-        name = self._recorder.planned.trial.name
+        name = self._recorder.planned.name
         self._queue.progress.close()
         self._queue.progress.take(name, failed)
         self._queue.progress.notice(name, "the same command resumes it")

@@ -23,6 +23,7 @@ import psutil
 from rich.console import Console
 
 from sweeps.config.settings import Cluster
+from sweeps.console import print_line
 from sweeps.planning.plan import Plan
 from sweeps.preflight.machine import cpus
 from sweeps.preflight.node_facts import packages
@@ -62,7 +63,7 @@ def run_plan(
     """
     with (
         unrecorded_as_error(),
-        Connection(plan.composition.shared.cluster, console) as connection,
+        Connection(plan.shared.cluster, console) as connection,
         open_study(plan, command, console, connection.open, tracked) as (plan, stopping),
     ):
         if plan.pending:
@@ -80,9 +81,9 @@ def _run_on_ray(
 
     settings = plan.trials[0].settings
     recorders = {
-        planned.trial.name: Recorder(planned, plan.origin, plan.codes) for planned in plan.pending
+        planned.name: Recorder(planned, plan.origin, plan.codes) for planned in plan.pending
     }
-    hosts = {planned.trial.name: planned.trial.weights for planned in plan.pending if planned.host}
+    hosts = {planned.name: planned.trial.weights for planned in plan.pending if planned.host}
     queue = Queue(recorders, progress, stopping, settings.sweep.max_failures, hosts)
     # one machine has nothing to compare
     expected = packages() if settings.cluster.address else None
@@ -140,7 +141,7 @@ class Connection:
             stopping.install()
         self._own_session = Path(context.address_info["session_dir"]) if is_own_ray else None
         if self._cluster.dashboard:
-            self._console.print(_dashboard(context.dashboard_url), soft_wrap=True, markup=False)
+            print_line(self._console, _dashboard(context.dashboard_url))
 
     def __enter__(self) -> "Connection":
         return self
@@ -159,7 +160,7 @@ class Connection:
         if self._own_session and ended_well and not self.failed:
             _remove(self._own_session)
         elif self._own_session:
-            self._console.print(self.logs, soft_wrap=True, markup=False, highlight=False)
+            print_line(self._console, self.logs)
 
     def _start_ray(self, again: bool = True) -> Any:
         """Start Ray, with a second try: a busy machine may be too slow. Ends all processes of a

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from rich.console import Console
 
 from sweeps.config.settings import Settings
+from sweeps.console import print_line
 from sweeps.planning.studies.advice import command
 from sweeps.planning.studies.study_overrides import by_name, placed
 from sweeps.processes.interruption import Interrupted
@@ -61,9 +62,7 @@ def syncing(settings: Settings, console: Console) -> Iterator[None]:
         with console.status("Syncing the last results to MLflow"):
             carried = syncer.close(patience)
         if not carried:
-            console.print(
-                f"MLflow is not up to date; {_sync_advice(settings)}", soft_wrap=True, markup=False
-            )
+            print_line(console, f"MLflow is not up to date; {_sync_advice(settings)}")
 
 
 def _sync_advice(settings: Settings) -> str:
@@ -133,7 +132,7 @@ class Syncer:
             if self._closing.is_set():
                 return
             fault = f"The process that syncs journals to MLflow ended with {_ending(code)}"
-            self._console.print(f"{fault}; it starts again in {pause:g} s", soft_wrap=True)
+            print_line(self._console, f"{fault}; it starts again in {pause:g} s")
             if self._closing.wait(pause) or not self._start_again():
                 return
             pause = min(2 * pause, LONGEST_PAUSE_S)

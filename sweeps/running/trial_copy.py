@@ -17,15 +17,15 @@ from typing import Any
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 from rich.console import Console
-from rich.markup import escape
 
+from sweeps.console import print_line
 from sweeps.planning.plan import Plan
 from sweeps.planning.planned_trial import PlannedTrial
 from sweeps.planning.shared_trials import without_sources
 from sweeps.planning.source_trial import Source
+from sweeps.problems import refusal
 from sweeps.processes.storage import alive
 from sweeps.running.recorder import write_config
-from sweeps.task import Problem, RefusedError
 from sweeps.worker.checkpoint_files import (
     MANIFEST,
     TEMPORARY,
@@ -64,7 +64,7 @@ def with_whole_sources(plan: Plan, console: Console) -> Plan:
         except DamagedCheckpointError as damage:
             damaged.add(name)
             line = f"{name} is trained: the checkpoints of {source.record} are damaged ({damage})"
-            console.print(escape(line), style="yellow", soft_wrap=True)
+            print_line(console, line, "yellow")
     return without_sources(plan, damaged)
 
 
@@ -76,13 +76,11 @@ def take_trials(plan: Plan, console: Console) -> Plan:
     names: dict[str, list[str]] = {}
     for planned in plan.to_take:
         if not planned.folder.attempts_path.exists():
-            source = replace(plan.sources[planned.trial.name])  # reads its result again
+            source = replace(plan.sources[planned.name])  # reads its result again
             _take(planned, source)
-            names.setdefault(source.study.name, []).append(planned.trial.name)
+            names.setdefault(source.study.name, []).append(planned.name)
     for study, trials in names.items():
-        console.print(
-            escape(f"Taken from {study}, not trained: {', '.join(trials)}"), soft_wrap=True
-        )
+        print_line(console, f"Taken from {study}, not trained: {', '.join(trials)}")
     return replace(plan, sources={})
 
 
@@ -105,7 +103,7 @@ def _take(planned: PlannedTrial, source: Source) -> None:
         _rename(temporary.path, folder)
     except (FileNotFoundError, DamagedCheckpointError) as error:
         fault = f"can't be taken from {source.record}, which has just changed or been removed"
-        raise RefusedError([Problem(planned.trial.name, fault, "run the command again")]) from error
+        raise refusal(planned.name, fault, "run the command again") from error
     finally:
         shutil.rmtree(temporary.path, ignore_errors=True)
 

@@ -11,7 +11,8 @@ from ray import tune
 from ray.tune.search import Searcher
 
 from sweeps.config.settings import Cluster, Settings
-from sweeps.preflight.checks import node_faults
+from sweeps.preflight.checks import node_fault
+from sweeps.preflight.machine import fitting_workers
 from sweeps.preflight.node_facts import Packages
 from sweeps.processes.ray_private import silent_progress
 from sweeps.processes.storage import FIXES
@@ -59,7 +60,7 @@ def run_on_tune(
         "packages": packages,
         "code": code,
     }
-    fault = partial(_no_node, settings)
+    fault = partial(node_fault, settings)
     process = tune.with_resources(
         tune.with_parameters(TrialProcess, **parameters), bundles(cluster)
     )
@@ -91,16 +92,10 @@ def run_on_tune(
             raise
 
 
-def _no_node(settings: Settings) -> str | None:
-    return next(iter(node_faults(settings)), None)
-
-
 def bundles(cluster: Cluster) -> tune.PlacementGroupFactory:
     """The resources of a whole worker group; the empty first bundle is for the trial's process,
     which only polls."""
-    worker = {"CPU": cluster.cpus_per_worker, "GPU": cluster.gpus_per_worker}
-    worker = {name: count for name, count in worker.items() if count}
-    workers = [worker for _ in range(cluster.workers)]
+    workers = [cluster.needs for _ in range(cluster.workers)]
     return tune.PlacementGroupFactory([{}, *workers], strategy=strategy(cluster))
 
 
@@ -110,22 +105,10 @@ def strategy(cluster: Cluster) -> str:
     Otherwise Ray puts as many workers as possible on one node, and the others on more: where only
     some nodes could hold a group, the others would stay idle.
     """
-    usable = [
-        node["Resources"]
-        for node in ray.nodes()
-        if node["Alive"] and _holds(node["Resources"], cluster, 1)
-    ]
-    return (
-        "STRICT_PACK"
-        if usable and all(_holds(node, cluster, cluster.workers) for node in usable)
-        else "PACK"
-    )
-
-
-def _holds(resources: dict[str, float], cluster: Cluster, workers: int) -> bool:
-    cpus = cluster.cpus_per_worker * workers
-    gpus = cluster.gpus_per_worker * workers
-    return resources.get("CPU", 0) >= cpus and resources.get("GPU", 0) >= gpus
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    counts = [count for count in (fitting_workers(cluster, node) for node in nodes) if count]
+    has_room = all(count >= cluster.workers for count in counts)
+    return "STRICT_PACK" if counts and has_room else "PACK"
 
 
 class Wait:
@@ -155,13 +138,10 @@ class Wait:
     def _short(self, free: dict[str, float]) -> str:
         """The missing resource, and how much of it is free. ``free`` holds the free resources of
         all nodes by name."""
-        cluster = self._cluster
-        needs = {
-            "GPU": cluster.gpus_per_worker * cluster.workers,
-            "CPU": cluster.cpus_per_worker * cluster.workers,
-        }
-        short = [name for name, count in needs.items() if count > free.get(name, 0)]
-        resource = next(iter(short), "GPU" if needs["GPU"] else "CPU")
+        workers = self._cluster.workers
+        needs = {name: amount * workers for name, amount in self._cluster.needs.items()}
+        short = [name for name, need in needs.items() if need > free.get(name, 0)]
+        resource = "GPU" if "GPU" in (short or needs) else "CPU"
         need = needs[resource]
         free_count = free.get(resource, 0)
         verb = "is" if free_count == 1 else "are"

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sweeps.problems import Problem, RefusedError, nearest
+from sweeps.problems import Typo, refusal
 from tracking.card import Metric
 from tracking.files import unless_damaged
 from tracking.statistics.table_rows import BASE
@@ -55,9 +55,7 @@ def read_curves(study: Study, metric: str | None = None) -> StudyCurves:
     chosen = _usual(study.task.headline, reported) if metric is None else metric
     if metric is not None and metric not in names:
         allowed = f"the trials of {study.name} report {', '.join(reported) or 'nothing yet'}"
-        raise RefusedError(
-            [Problem("--metric", f'is "{metric}"', allowed, nearest(metric, reported))]
-        )
+        raise refusal("--metric", f'is "{metric}"', allowed, Typo(metric, tuple(reported)))
     rows: dict[str, list[PlottedSeed]] = {trial.row: [] for trial in study.trials}
     for row, journal in journals:
         if curve := [

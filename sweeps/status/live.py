@@ -122,7 +122,7 @@ def _looks(study: Study) -> Iterator[Watched]:
 def below_live_view(plan: Plan) -> tuple[str, ...]:
     """The lines below the live view, or before the first line of a run without a terminal."""
     study = plan.folder
-    tracking = plan.composition.shared.tracking
+    tracking = plan.shared.tracking
     store = (
         _store(study, tracking.uri)
         if tracking.enabled

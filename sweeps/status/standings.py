@@ -21,7 +21,7 @@ from sweeps.planning.study_rows.study_record import read_record
 from sweeps.problems import RefusedError
 from sweeps.trees import nested
 from tracking.activity.look import Look, Stamps, look, stamps_of
-from tracking.activity.runners import Runner, known_runners, stop_requests
+from tracking.activity.runners import known_runners, stop_requests
 from tracking.mlflow.ledger import Lag
 from tracking.study import Study, StudyTrial
 from tracking.table.text import Column, TextTable, lines_of, said, terminal
@@ -56,11 +56,11 @@ FEWEST_COLUMNS = 5
 
 def status_json(lines: Sequence[Line]) -> list[dict[str, Any]]:
     """The lines for programs."""
-    return [_json_line(line) for line in lines]
-
-
-def _json_line(line: Line) -> dict[str, Any]:
-    return {name: value for name, value in line.items() if name not in ONLY_SHOWN}
+    json_lines = [dict(line) for line in lines]
+    for line in json_lines:
+        for name in ONLY_SHOWN:
+            del line[name]
+    return json_lines
 
 
 class Standings:
@@ -79,17 +79,13 @@ class Standings:
         ``changing``: the names of trials to look at again; others are shown as they were. None
         looks at all.
         """
-        process_records = known_runners(self.study.folder)
-        running = _Runners(self.study, process_records)
+        running = _Runners(self.study)
         looks = [
             (trial, self._look(trial, folder, changing is None or trial.name in changing))
             for trial, folder in self._folders
         ]
         self._rows.results = {trial.name: trial_look.result for trial, trial_look in looks}
-        return [
-            _line_of(self.study, trial, trial_look, self._rows, lag, process_records, running)
-            for trial, trial_look in looks
-        ]
+        return [self._line(trial, trial_look, lag, running) for trial, trial_look in looks]
 
     def _look(self, trial: StudyTrial, folder: TrialFolder, again: bool) -> Look:
         cached = self._known.get(trial.key)
@@ -104,85 +100,48 @@ class Standings:
         self._known[trial.key] = None if alive else stamps, trial_look
         return trial_look
 
+    def _line(self, trial: StudyTrial, trial_look: Look, lag: Lag, running: "_Runners") -> Line:
+        rows = self._rows
+        headline = self.study.task.headline
+        newest = trial_look.newest
+        metrics = newest.metrics if newest else {}
+        steps = rows.steps(trial.row)
+        state, where = running.state(trial_look)
+        waits = self._waits(trial, state, running, trial_look)
+        again = rows.begins_again if state in ("interrupted", "running") else ""
+        ended = stopped_at(trial_look.result)
+        notes = [where, waits, ended, trial_look.source_note, trial_look.note, again]
+        return {
+            "row": trial.row,
+            "seed": trial.seed,
+            "key": trial.key,
+            "state": TO_SCORE_AGAIN if rows.is_to_score_again(trial, trial_look.result) else state,
+            "step": newest.step if newest else None,
+            "steps": steps,
+            "seconds_left": trial_look.seconds_left(steps) if state == "running" else None,
+            "attempts": len(trial_look.attempts),
+            f"{headline.set}_{headline.name}": trial_look.score,
+            "synced_step": lag.steps.get(trial.key),
+            "note": "; ".join(filter(None, notes)),
+            "look": trial_look,
+            "watched": {label: metrics.get(name) for name, label in rows.watched},
+        }
 
-def _line_of(
-    study: Study,
-    trial: StudyTrial,
-    trial_look: Look,
-    rows: "_Rows",
-    lag: Lag,
-    process_records: Sequence[Runner],
-    running: "_Runners",
-) -> Line:
-    headline = study.task.headline
-    newest = trial_look.newest
-    watched = {label: newest.metrics.get(name) if newest else None for name, label in rows.watched}
-    steps = rows.steps(trial.row)
-    state, where = _state(trial_look, process_records)
-    waits = _waits(study, trial, state, running, trial_look)
-    again = rows.begins_again if state in ("interrupted", "running") else ""
-    ended = stopped_at(trial_look.result)
-    notes = [where, waits, ended, trial_look.source_note, trial_look.note, again]
-    return {
-        "row": trial.row,
-        "seed": trial.seed,
-        "key": trial.key,
-        "state": TO_SCORE_AGAIN if rows.is_to_score_again(trial, trial_look.result) else state,
-        "step": newest.step if newest else None,
-        "steps": steps,
-        "seconds_left": trial_look.seconds_left(steps) if state == "running" else None,
-        "attempts": len(trial_look.attempts),
-        f"{headline.set}_{headline.name}": trial_look.score,
-        "synced_step": lag.steps.get(trial.key),
-        "note": "; ".join(filter(None, notes)),
-        "look": trial_look,
-        "watched": watched,
-    }
-
-
-def _waits(
-    study: Study, trial: StudyTrial, state: str, running: "_Runners", trial_look: Look
-) -> str:
-    """Why the trial does not run yet, or never will."""
-    fault = study.host_fault(trial) if state in ("missing", "interrupted") else ""
-    return fault or running.note(trial.name, state, trial_look)
-
-
-def _state(trial_look: Look, process_records: Sequence[Runner]) -> tuple[str, str]:
-    """The state, and a note about an attempt on another machine, whose process cannot be asked."""
-    runner = _runner_of(trial_look, process_records)
-    if (
-        not (trial_look.is_open and trial_look.state == "interrupted")
-        or runner is None
-        or runner.process.is_here
-    ):
-        return trial_look.state, ""
-    host = runner.process.host
-    if runner.lives():
-        return "running", f"on {host}"
-    if host == socket.gethostname():  # before a reboot, or in a container that has ended
-        return trial_look.state, ""
-    return "silent", f"silent for {as_time(time.time() - runner.seen)} on {host}"
-
-
-def _runner_of(trial_look: Look, process_records: Sequence[Runner]) -> Runner | None:
-    """The record of the process that runs or ran the trial's last attempt."""
-    attempt = trial_look.attempt
-    if not attempt:
-        return None
-    for runner in process_records:
-        if runner.process == attempt.process:
-            return runner
-    return None
+    def _waits(self, trial: StudyTrial, state: str, running: "_Runners", trial_look: Look) -> str:
+        """Why the trial does not run yet, or never will."""
+        fault = self.study.host_fault(trial) if state in ("missing", "interrupted") else ""
+        return fault or running.note(trial.name, state, trial_look)
 
 
 class _Runners:
-    """Notes about trials that still run or wait, from the processes that run now."""
+    """What the records of processes say of the trials that they run, and of those that wait."""
 
-    def __init__(self, study: Study, process_records: Sequence[Runner]) -> None:
+    def __init__(self, study: Study) -> None:
+        records = known_runners(study.folder)
+        self._by_process = {runner.process: runner for runner in reversed(records)}
         self._waits: dict[str, str] = {}  # what a trial waits for, by its name
         self._stops: set[str] = set()  # names of trials that were asked to stop
-        for runner in process_records:
+        for runner in records:
             if not runner.lives():
                 continue
             self._waits |= dict.fromkeys(
@@ -190,6 +149,21 @@ class _Runners:
             )
             requested = stop_requests(study.folder, runner)
             self._stops.update(runner.trials if requested is None else requested)
+
+    def state(self, trial_look: Look) -> tuple[str, str]:
+        """The state, and a note about an attempt on another machine, whose process cannot be
+        asked."""
+        attempt = trial_look.attempt
+        runner = self._by_process.get(attempt.process) if attempt else None
+        is_interrupted = trial_look.is_open and trial_look.state == "interrupted"
+        if not is_interrupted or runner is None or runner.process.is_here:
+            return trial_look.state, ""
+        host = runner.process.host
+        if runner.lives():
+            return "running", f"on {host}"
+        if host == socket.gethostname():  # before a reboot, or in a container that has ended
+            return trial_look.state, ""
+        return "silent", f"silent for {as_time(time.time() - runner.seen)} on {host}"
 
     def note(self, trial: str, state: str, trial_look: Look) -> str:
         """Such as "waiting for 4 GPUs, 2 are free", "waiting for its turn", "retry after: …" or

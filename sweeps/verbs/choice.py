@@ -2,7 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from sweeps.planning.studies.study_overrides import chosen
 from sweeps.problems import Problem
@@ -19,50 +22,104 @@ if TYPE_CHECKING:
 
 SELECTING_RECORDED = ("sweep.rows=", "sweep.seeds=")
 """The overrides that select from a recorded study."""
-OPTION_NAMES = {
-    "set_name": "--set",
-    "metrics": "--metric",
-    "base": "--base",
-    "rows": "--rows",
-    "columns": "--columns",
-    "sort": "--sort",
-    "best": "--best",
-    "intervals": "--intervals",
-    "verdict": "--verdict",
-}
+
+
+class TableFormat(StrEnum):
+    """The formats that `allelse table` prints."""
+
+    md = "md"
+    csv = "csv"
+    json = "json"
+    tex = "tex"
+    html = "html"
 
 
 @dataclass(frozen=True)
 class TableOptions:
-    """The options of `allelse table` that choose what it shows, as you type them."""
+    """The options of `allelse table`, as you type them."""
 
-    set_name: str | None = None
-    metrics: Sequence[str] = ()
-    base: str | None = None
-    rows: str | None = None
-    columns: str | None = None
-    sort: str | None = None
-    best: bool = False
-    intervals: bool = False
-    verdict: bool = False
+    format: Annotated[
+        TableFormat | None, typer.Option("--format", help="Print md, csv, json, tex or html.")
+    ] = None
+    set: Annotated[
+        str | None, typer.Option("--set", help="Show the scores on this set, such as test.")
+    ] = None
+    metric: Annotated[
+        list[str] | None, typer.Option("--metric", help="Show this metric. Repeat it for several.")
+    ] = None
+    base: Annotated[str | None, typer.Option("--base", help="Show differences from this row.")] = (
+        None
+    )
+    rows: Annotated[
+        str | None, typer.Option("--rows", help="Show these rows, such as base,big.")
+    ] = None
+    columns: Annotated[
+        str | None, typer.Option("--columns", help="Show these columns, by their names in CSV.")
+    ] = None
+    sort: Annotated[
+        str | None,
+        typer.Option("--sort", help="Sort by this column. The best value of a metric comes first."),
+    ] = None
+    best: Annotated[bool, typer.Option("--best", help="Print the best values in bold.")] = False
+    intervals: Annotated[
+        bool, typer.Option("--intervals", help="Show the 95 % interval of each difference.")
+    ] = False
+    verdict: Annotated[
+        bool,
+        typer.Option(
+            "--verdict", help="Judge by a rule whether differences match the published ones."
+        ),
+    ] = False
+    chosen: Annotated[
+        str | None,
+        typer.Option(
+            "--chosen", help="Among rows that score the same weights, show the best by this metric."
+        ),
+    ] = None
+    by: Annotated[
+        str | None,
+        typer.Option(
+            "--by",
+            metavar="NAME[:ENDS]",
+            help="Show scores by a number of the samples: length, or length:10,20 to set the buckets.",
+        ),
+    ] = None
+    row: Annotated[
+        bool, typer.Option("--row/--no-row", help="Show the name of each row, as commands take it.")
+    ] = False
+    short: Annotated[
+        bool | None,
+        typer.Option(
+            "--short/--long",
+            help="A short caption for a paper, or a full one. The default is short only for tex.",
+        ),
+    ] = None
+    caption: Annotated[str | None, typer.Option("--caption", help="Use this caption instead.")] = (
+        None
+    )
+    label: Annotated[
+        str | None, typer.Option("--label", help="The label in LaTeX, such as tab:ablation.")
+    ] = None
+
+    @property
+    def for_programs(self) -> bool:
+        """Whether the format holds everything."""
+        return self.format in (TableFormat.csv, TableFormat.json)
 
     def typed(self) -> list[str]:
         """The names of the options that are not left out."""
-        return [OPTION_NAMES[option.name] for option in fields(self) if getattr(self, option.name)]
+        values = [(option, getattr(self, option.name)) for option in fields(self)]
+        return [f"--{option.name}" for option, value in values if value not in (option.default, [])]
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Options and overrides that choose from a study.
-
-    ``for_programs``: CSV and JSON hold everything.
-    """
+    """Options and overrides that choose from a study."""
 
     study: Study
     settings: "Settings"
     overrides: Sequence[str]
     options: TableOptions = TableOptions()
-    for_programs: bool = False
     check: NameCheck = field(default_factory=NameCheck)
 
     def table(self) -> StudyTable:
@@ -93,6 +150,10 @@ class Choice:
             intervals=options.intervals,
             seeds=seeds,
             verdicts=options.verdict,
+            names=options.row,
+            short=options.short,
+            caption=options.caption,
+            label=options.label or "",
         )
         return viewed(replace(full_table, view=view))
 
@@ -105,7 +166,9 @@ class Choice:
     def _findings(self, study: Study, rows: list[TableRow], base: str) -> StudyFindings:
         """The tests of the rows. Best scores during training need the trials' journals."""
         columns = [*split_names(self.options.columns), self.options.sort or ""]
-        reads_journals = self.for_programs or any(name.startswith("best_") for name in columns)
+        reads_journals = self.options.for_programs or any(
+            name.startswith("best_") for name in columns
+        )
         headline = self.study.task.headline if reads_journals else None
         findings = find(study, rows, base, headline)
         if self.options.verdict and not findings.verdicts:
@@ -118,10 +181,13 @@ class Choice:
         """The seeds of ``sweep.seeds``; empty if you did not type it, or if it leaves none out."""
         if not self._is_typed("sweep.seeds="):
             return ()
-        allowed = list(dict.fromkeys(str(trial.seed) for trial in self.study.trials))
-        typed = [str(seed) for seed in self.settings.sweep.seeds]
+        unique_seeds = dict.fromkeys(trial.seed for trial in self.study.trials)
+        allowed = list(map(str, unique_seeds))
+        typed = list(map(str, self.settings.sweep.seeds))
         seeds = self.check.existing("sweep.seeds", typed, allowed, "seed of the study")
-        return tuple(int(seed) for seed in seeds) if len(seeds) < len(allowed) else ()
+        if len(seeds) == len(allowed):
+            return ()
+        return tuple(map(int, seeds))
 
     def _rows(self, allowed: Sequence[str]) -> list[str]:
         """The rows of --rows, or of ``sweep.rows``."""
@@ -136,18 +202,17 @@ class Choice:
 
     def _with_metrics(self, study: Study) -> Study:
         """The study with only the chosen metrics, on the chosen set."""
-        set_name = self.options.set_name
-        if set_name is None and not self.options.metrics:
+        set_name = self.options.set
+        typed_metrics = self.options.metric or []
+        if set_name is None and not typed_metrics:
             return study
         card = study.task
         measured_sets = study.measured_sets()
         allowed = [metric.name for metric in card.metrics]
-        metrics = self.check.existing(
-            "--metric", self.options.metrics, allowed, "metric of the study"
-        )
+        metrics = self.check.existing("--metric", typed_metrics, allowed, "metric of the study")
         if set_name is not None and not self.check.scored_set(set_name, card, measured_sets):
             return study
-        if set_name is not None and not self.options.metrics:
+        if set_name is not None and not typed_metrics:
             on_set = measured_sets.get(set_name)
             measured = [
                 metric for metric in card.metrics if on_set is None or metric.name in on_set

@@ -10,10 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 
-from sweeps.console import ERR, OUT, next_verb, print_failure, print_interruption, print_refusal
-from sweeps.problems import Problem, RefusedError
+from sweeps.console import (
+    ERR,
+    OUT,
+    next_verb,
+    print_failure,
+    print_interruption,
+    print_line,
+    print_refusal,
+)
+from sweeps.problems import Problem, RefusedError, refusal
 from tracking.files import DamagedFileError
 from tracking.study import Study
 
@@ -134,7 +141,7 @@ def refuse_without_extra() -> None:
     if missing:
         verb = "is" if len(missing) == 1 else "are"
         fault = f"is not installed: {', '.join(missing)} {verb} missing"
-        raise RefusedError([Problem("allelse[run]", fault, "type pip install 'allelse[run]'")])
+        raise refusal("allelse[run]", fault, "type pip install 'allelse[run]'")
 
 
 def print_version(is_typed: bool) -> None:
@@ -174,19 +181,19 @@ def next_run(
         changed_files = changed_since(study, source, settings.paths.checkpoints)
     mark = "the table marks what the new code trains"
     if changed_files:
-        files = escape(", ".join(changed_files))
-        OUT.print(f"{files} changed since {escape(study.name)} began: {mark}.", soft_wrap=True)
+        files = ", ".join(changed_files)
+        print_line(OUT, f"{files} changed since {study.name} began: {mark}.")
         overrides = [*overrides, "--changed-code"]
     elif failed and changed_files is not None:
         line = f"After a change of the task's code, add --changed-code: {mark}."
-        OUT.print(line, style="dim", soft_wrap=True)
+        print_line(OUT, line, "dim")
     next_verb(verb, overrides)
 
 
 def print_notices(notices: Iterable[str]) -> None:
     """Print dim lines to standard error, such as which of several studies is read."""
     for notice in notices:
-        ERR.print(escape(notice), style="dim", soft_wrap=True)
+        print_line(ERR, notice, "dim")
 
 
 def names_and_overrides(arguments: Iterable[str]) -> tuple[list[str], list[str]]:

@@ -16,11 +16,11 @@ from rich.table import Table
 from rich.text import Text
 
 from sweeps.config.tasks import OURS
-from sweeps.console import OUT, next_verb, print_json, typed_line
+from sweeps.console import OUT, next_verb, print_json, print_line, typed_line
 from sweeps.planning.studies.advice import command
 from sweeps.planning.studies.known_studies import known_study
 from sweeps.planning.studies.study_overrides import by_name, names_study, placed
-from sweeps.problems import Problem, RefusedError
+from sweeps.problems import Problem, RefusedError, refusal
 from sweeps.verbs.command import Json, OverrideList, guarded
 from tracking.observed.record import ObservedRecord, read_record
 from tracking.observed.source_table import ImportRefusedError
@@ -127,7 +127,7 @@ def import_runs(
 def _refuse_without_mlflow(source: str) -> None:
     if source.startswith(MLFLOW) and find_spec("mlflow") is None:
         fault = "is an MLflow store, and the package mlflow is not installed"
-        raise RefusedError([Problem("SOURCE", fault, "type pip install mlflow")])
+        raise refusal("SOURCE", fault, "type pip install mlflow")
 
 
 def _conditions(texts: Sequence[str]) -> dict[str, str]:
@@ -163,7 +163,7 @@ def _refuse_another(folder: Path, source: str) -> None:
     if study is None:
         kind = "a folder without a study"
     fault = f"is {folder.name}, and {folder.parent} has {kind} of that name"
-    raise RefusedError([Problem("sweep.name", fault, "choose another one: sweep.name=NAME")])
+    raise refusal("sweep.name", fault, "choose another one: sweep.name=NAME")
 
 
 def _written(folder: Path, observation: "Observation") -> tuple[Study, Path | None]:
@@ -227,10 +227,7 @@ def _print(
 ) -> None:
     runs = len(observation.table.lines)
     columns = len(observation.table.columns)
-    OUT.print(
-        f"Read {runs} {plural('run', runs)} of {columns} columns from {escape(record.source)}",
-        soft_wrap=True,
-    )
+    print_line(OUT, f"Read {runs} {plural('run', runs)} of {columns} columns from {record.source}")
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(overflow="fold")
@@ -244,7 +241,7 @@ def _print(
     number = len(record.doubts)
     if number:
         report = command("report", by_name(study.folder), *placed(study.folder))
-        OUT.print(f"`{escape(report)}` lists its doubts, too.", style="dim", soft_wrap=True)
+        print_line(OUT, f"`{report}` lists its doubts, too.", "dim")
 
 
 def _facts(study: Study, record: ObservedRecord) -> Iterator[tuple[str, str]]:

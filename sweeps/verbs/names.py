@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sweeps.config.tasks import DEFAULT_TASK
 from sweeps.planning.studies.advice import must_finish, some_of, studies_there
 from sweeps.planning.studies.known_studies import known_study
-from sweeps.problems import Problem, RefusedError, nearest
+from sweeps.problems import Problem, RefusedError, Typo, nearest
 from tracking.card import Card
 from tracking.study import Study, StudyTrial, studies
 
@@ -175,7 +175,7 @@ class NameCheck:
         for name in unique_names:
             if name not in allowed:
                 fault = f'names "{name}", which is not a {noun}'
-                problem = Problem(key, fault, _one_of(allowed) + hint, nearest(name, allowed))
+                problem = Problem(key, fault, _one_of(allowed) + hint, Typo(name, tuple(allowed)))
                 self.problems.append(problem)
         return [name for name in unique_names if name in allowed]
 

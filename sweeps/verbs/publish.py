@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from sweeps.console import OUT
-from sweeps.problems import Problem, RefusedError
+from sweeps.console import OUT, print_line
+from sweeps.problems import refusal
 from sweeps.verbs.command import OverrideList, guarded, print_notices
 from tracking.published_study import copy_finished, is_another, is_published, size_of
 from tracking.study import Study, read_study
@@ -39,10 +39,10 @@ def publish(overrides: OverrideList = None, to: Target = Path("studies")) -> Non
         _copy(study, folder)
     elif not is_published(folder):
         fault = f"is {to}, which contains the study itself"
-        raise RefusedError([Problem("--to", fault, "must be another folder, such as studies")])
+        raise refusal("--to", fault, "must be another folder, such as studies")
     names = write_pages(read_study(folder), selection.settings)
     size = size_of(folder) / MEGABYTE
-    OUT.print(f"Wrote {', '.join(names)}", soft_wrap=True)
+    print_line(OUT, f"Wrote {', '.join(names)}")
     OUT.print(f"[bold]{escape(str(folder))}[/] has {size:.1f} MB", soft_wrap=True)
 
 
@@ -86,7 +86,7 @@ def _copy(study: Study, folder: Path) -> None:
     publication = copy_finished(study, folder)
     finished = f"{publication.finished} of {len(study.trials)} trials are finished"
     changed = f"{len(publication.changed)} of them are new or changed"
-    OUT.print(f"{escape(study.name)}: {finished}; {changed}", soft_wrap=True)
+    print_line(OUT, f"{study.name}: {finished}; {changed}")
 
 
 def _refuse_another(study: Study, folder: Path) -> None:
@@ -94,4 +94,4 @@ def _refuse_another(study: Study, folder: Path) -> None:
     if is_another(study, folder):
         fault = f"has another study named {study.name}"
         allowed = "rename yours with `allelse rename`, or choose another folder"
-        raise RefusedError([Problem("--to", fault, allowed)])
+        raise refusal("--to", fault, allowed)

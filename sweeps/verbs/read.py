@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from sweeps.console import OUT, next_verb, print_json
+from sweeps.console import OUT, next_verb, print_json, print_line
 from sweeps.planning.studies.advice import command
 from sweeps.planning.studies.study_overrides import PLACES, by_name, chosen, looking, names_study
-from sweeps.problems import Problem, RefusedError
+from sweeps.problems import Problem, RefusedError, refusal
 from sweeps.processes.times import LOOK_AT_LOG_S
 from sweeps.verbs.command import (
     Json,
@@ -55,6 +54,8 @@ if TYPE_CHECKING:
 
 NO_LOG = "{name} has no log yet. `allelse train` prints to its own terminal.\n"
 NOT_BEGUN = "{name} has no attempt yet.\n"
+StudyLine = dict[str, Any]
+"""A study as one object of `allelse studies --json`."""
 
 Watching = Annotated[
     bool, typer.Option("--watch", help="Refresh every 2 s until nothing is running.")
@@ -87,13 +88,11 @@ def studies(overrides: OverrideList = None, as_json: Json = False) -> None:
         OUT.print(_studies_table(lines, OUT.width))
         next_verb("table", chosen(overrides, PLACES))
     else:
-        OUT.print(f"No study in {escape(str(runs))}", soft_wrap=True)
+        print_line(OUT, f"No study in {runs}")
         next_verb("sweep", chosen(overrides, PLACES))
 
 
-def _studies_json(
-    studies: Sequence[Study], faults: Sequence[DamagedFileError]
-) -> list[dict[str, Any]]:
+def _studies_json(studies: Sequence[Study], faults: Sequence[DamagedFileError]) -> list[StudyLine]:
     """One object per study, the most recently active first. Damaged studies come last, with only
     ``name`` and ``damage``."""
     unknown = dict.fromkeys(
@@ -105,10 +104,10 @@ def _studies_json(
     return lines
 
 
-def _studies_table(lines: Sequence[dict[str, Any]], width: int) -> Table:
+def _studies_table(lines: Sequence[StudyLine], width: int) -> Table:
     """The table of the lines of ``_studies_json``."""
-    failed: Column[dict[str, Any]] = said("failed", _failed, "number")
-    columns: tuple[Column[dict[str, Any]], ...] = (
+    failed: Column[StudyLine] = said("failed", _failed, "number")
+    columns: tuple[Column[StudyLine], ...] = (
         said("study", itemgetter("name")),
         said("seeds", _rows_and_seeds, "name", "rows × seeds"),
         said("finished", _finished, "number"),
@@ -120,25 +119,25 @@ def _studies_table(lines: Sequence[dict[str, Any]], width: int) -> Table:
     return terminal(TextTable("", columns, lines_of(columns, lines), styles=styles), width, text=8)
 
 
-def _rows_and_seeds(line: dict[str, Any]) -> str:
+def _rows_and_seeds(line: StudyLine) -> str:
     return "damaged" if line["damage"] else f"{line['rows']} × {line['seeds']}"
 
 
-def _finished(line: dict[str, Any]) -> str:
+def _finished(line: StudyLine) -> str:
     return "" if line["damage"] else f"{line['finished']} of {line['trials']}"
 
 
-def _failed(line: dict[str, Any]) -> str:
+def _failed(line: StudyLine) -> str:
     return str(line["failed"] or "")
 
 
-def _minute(line: dict[str, Any]) -> str:
+def _minute(line: StudyLine) -> str:
     """When the study was last active, such as 2030-01-31 12:00."""
     moment = line["active"] or ""
     return moment.replace("T", " ")[:16]
 
 
-def _study_line(study: Study) -> dict[str, Any]:
+def _study_line(study: Study) -> StudyLine:
     """The study as one object of `allelse studies --json`."""
     states = [standing.state for standing in study.standings()]
     base = next((row for row in table(study) if row.row == BASE and row.seeds), None)
@@ -190,7 +189,7 @@ def status(
     draws = bool(curves or metric)
     if as_json + watch + draws > 1:
         fix = "use one; allelse.load gives curves as numbers"
-        raise RefusedError([Problem("--json, --watch, --curves", "can't be combined", fix)])
+        raise refusal("--json, --watch, --curves", "can't be combined", fix)
     study, settings = taken_study(overrides)
     if draws:
         _draw(study, metric, overrides)
@@ -208,7 +207,7 @@ def status(
         OUT.print(Text(note), soft_wrap=True)
     uri = behind.state.uri
     store = "MLflow" if uri == default_uri(study.folder.parent) else f"MLflow at {uri}"
-    OUT.print(f"{escape(store)}: {escape(behind.words())}", soft_wrap=True)
+    print_line(OUT, f"{store}: {behind.words()}")
     for line in (observed_line(study.folder), lock_line(study)):
         if line:
             OUT.print(Text(line), soft_wrap=True)
@@ -256,7 +255,7 @@ def stop(arguments: Arguments = None) -> None:
     names, overrides = names_and_overrides(arguments or [])
     study = taken_study(overrides)[0] if names_study(overrides) else _running_study(overrides)
     for line in _request_stops(study, names, overrides):
-        OUT.print(escape(line), soft_wrap=True)
+        print_line(OUT, line)
     reading = looking(study.folder, overrides)
     next_verb("status", reading if names else [*reading, "--watch"])
 
@@ -291,7 +290,7 @@ def _request_stops(study: Study, names: Sequence[str], overrides: list[str]) -> 
         status = command("status", *looking(study.folder, overrides))
         fault = f"is {study.name}, which is not running{_silence(study)}"
         allowed = f"must be a running study; `{status}` shows its trials"
-        raise RefusedError([Problem("sweep.name", fault, allowed)])
+        raise refusal("sweep.name", fault, allowed)
     ended = [trial.name for trial in trials if not _can_stop(study, trial, live_runners)]
     if ended:
         allowed = "must be a running or waiting trial; `allelse status` lists them"
@@ -361,7 +360,7 @@ def _one_trial(study: Study, names: Sequence[str]) -> StudyTrial:
         return _trial_named(study, names[0])
     example = study.trials[0].name if study.trials else "base-s1"
     fault = f"is {', '.join(names)}" if names else "is missing"
-    raise RefusedError([Problem("TRIAL", fault, f"must be one trial, such as {example}")])
+    raise refusal("TRIAL", fault, f"must be one trial, such as {example}")
 
 
 def _trial_named(study: Study, name: str) -> StudyTrial:
@@ -387,7 +386,7 @@ def _running_study(overrides: list[str]) -> Study:
     else:
         fault = f"is missing, and no study in {runs} is running"
         allowed = "start one with `allelse sweep`; a new one appears within seconds"
-    raise RefusedError([Problem("sweep.name", fault, allowed)])
+    raise refusal("sweep.name", fault, allowed)
 
 
 def _still_runs(study: Study, trial: StudyTrial) -> bool:

@@ -4,7 +4,6 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -13,22 +12,20 @@ from filelock import FileLock, Timeout
 from rich.markup import escape
 
 from sweeps.config.files import BASE
-from sweeps.console import OUT, next_verb
-from sweeps.planning.studies.advice import command, studies_there
-from sweeps.planning.studies.known_studies import study_names
+from sweeps.console import OUT, next_verb, print_line
+from sweeps.planning.studies.advice import command, no_such_study
+from sweeps.planning.studies.known_studies import log_entry, study_names
 from sweeps.planning.studies.renaming import refuse_half_renamed
 from sweeps.planning.studies.study_overrides import PLACES, chosen, looking, names_study, placed
 from sweeps.planning.studies.trash import new_folder, note_dropped
 from sweeps.planning.studies.trial_lock import trial_lock
-from sweeps.problems import Problem, RefusedError, nearest
+from sweeps.problems import Problem, RefusedError, refusal, refuse
 from sweeps.verbs.command import guarded, names_and_overrides
 from sweeps.verbs.names import trials_of, unknown_name
 from tracking.card import Card
 from tracking.files import unless_damaged
-from tracking.shell import shell_line
 from tracking.study import Study, StudyTrial, read_study, write_study
 from tracking.trial import TrialFolder
-from tracking.uri import shown_words
 
 Yes = Annotated[
     bool, typer.Option("--yes", "-y", help="Move them. Without it, only show what would move.")
@@ -53,7 +50,7 @@ def drop(arguments: Dropped, yes: Yes = False) -> None:
     names, overrides = names_and_overrides(arguments)
     if not names:
         allowed = "must name a row or a trial of the study"
-        raise RefusedError([Problem("ROW", "is missing", allowed)])
+        raise refusal("ROW", "is missing", allowed)
     study = study_to_change(overrides).study
     trials = _named_trials(study, names)
     if not yes:
@@ -76,7 +73,7 @@ def rm(arguments: Studies, yes: Yes = False) -> None:
     names, overrides = names_and_overrides(arguments)
     settings = settings_to_read(overrides)
     if not names and not names_study(overrides):
-        raise RefusedError([Problem("STUDY", "is missing", "`allelse studies` lists them")])
+        raise refusal("STUDY", "is missing", "`allelse studies` lists them")
     studies = _studies(Path(settings.paths.runs), names or [settings.study_folder.name])
     if not yes:
         _preview(studies)
@@ -101,16 +98,16 @@ def _preview(folders: Sequence[Path]) -> None:
         return
     OUT.print("Would move to the trash:")
     for folder in existing:
-        OUT.print(f"  {escape(os.path.relpath(folder))}", soft_wrap=True)
+        print_line(OUT, f"  {os.path.relpath(folder)}")
 
 
 def _print_moved(trash: Path, checkpoints: Sequence[str]) -> None:
     """Print the new folder, how to restore it, and which checkpoints lie elsewhere."""
-    OUT.print(f"Moved to {escape(os.path.relpath(trash))}/", soft_wrap=True)
+    print_line(OUT, f"Moved to {os.path.relpath(trash)}/")
     restore = command("restore", trash.name, *placed(trash.parent.with_name("study")))
     OUT.print(f"To restore: [bold]{escape(restore)}[/]", soft_wrap=True)
     for address in checkpoints:
-        OUT.print(f"Checkpoints at {escape(address)} stay.", soft_wrap=True)
+        print_line(OUT, f"Checkpoints at {address} stay.")
     OUT.print(
         "Runs of dropped trials leave MLflow with the next sync; those of removed studies stay.",
         style="dim",
@@ -138,8 +135,7 @@ def holding(locks: Iterable[AbstractContextManager[None]]) -> Iterator[None]:
                 stack.enter_context(lock)
             except RefusedError as error:
                 problems += error.problems
-        if problems:
-            raise RefusedError(problems)
+        refuse(problems)
         yield
 
 
@@ -152,7 +148,7 @@ def unsynced(study: Path) -> Iterator[None]:
         lock = sync_lock(study).acquire(timeout=0)
     except Timeout:
         fault = f"{study.name} is being synced to MLflow by another process"
-        raise RefusedError([Problem("STUDY", fault, "wait for it")]) from None
+        raise refusal("STUDY", fault, "wait for it") from None
     with lock:
         yield
 
@@ -191,8 +187,7 @@ def _named_trials(study: Study, names: Sequence[str]) -> list[StudyTrial]:
     ]
     trials = [trial for trial in study.trials if trial.row in names or trial.name in names]
     problems += [*_missing_base(study, trials), *_missing_weights(study, trials)]
-    if problems:
-        raise RefusedError(problems)
+    refuse(problems)
     return trials
 
 
@@ -229,19 +224,15 @@ def _without(study: Study, dropped: Sequence[StudyTrial], typed: Sequence[str]) 
     trials = tuple(trial for trial in study.trials if trial not in dropped)
     rows = {trial.row for trial in trials}
     seeds = {trial.seed for trial in trials}
-    request = {
-        "ts": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": shell_line(shown_words(typed)),
-        "dropped": [trial.name for trial in dropped],
-        "saw_results": study.has_results,
-    }
+    names = [trial.name for trial in dropped]
+    entry = log_entry(typed, {"dropped": names, "saw_results": study.has_results})
     return replace(
         study,
         trials=trials,
         rows=tuple(row for row in study.rows if row["row"] in rows),
         seeds=tuple(seed for seed in study.seeds if seed in seeds),
         cells={row: cells for row, cells in study.cells.items() if row in rows},
-        asked=(*study.asked, request),
+        asked=(*study.asked, entry),
     )
 
 
@@ -257,11 +248,8 @@ def _studies(runs: Path, names: Sequence[str]) -> list[Path]:
         study = _study_name(runs, name)
         folders[runs / study] = None
         if study not in recorded:
-            fault = f'is "{name}", but {runs} has no such study'
-            suggestion = nearest(name, recorded)
-            problems.append(Problem("STUDY", fault, studies_there(runs), suggestion))
-    if problems:
-        raise RefusedError(problems)
+            problems.append(no_such_study("STUDY", name, runs))
+    refuse(problems)
     return list(folders)
 
 

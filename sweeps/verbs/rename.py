@@ -6,15 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 
-from sweeps.console import OUT, next_verb
-from sweeps.planning.studies.advice import studies_there
+from sweeps.console import OUT, next_verb, print_line
+from sweeps.planning.studies.advice import no_such_study
 from sweeps.planning.studies.known_studies import known_study, study_names
 from sweeps.planning.studies.renaming import rename_row, rename_study, row_problems, study_problems
 from sweeps.planning.studies.study_overrides import PLACES, by_name, chosen
 from sweeps.planning.studies.trial_lock import trial_lock
-from sweeps.problems import Problem, RefusedError, nearest
+from sweeps.problems import Problem, RefusedError, refusal, refuse
 from sweeps.verbs.command import guarded, names_and_overrides
 from sweeps.verbs.remove import checkpoint_places, holding, trials_below, unsynced
 from tracking.study import Study
@@ -41,13 +40,13 @@ def rename(arguments: Names) -> None:
 
     names, overrides = names_and_overrides(arguments)
     if len(names) not in (2, 3):
-        raise RefusedError([Problem("NEW", f"is missing: {len(names)} names given", SHAPE)])
+        raise refusal("NEW", f"is missing: {len(names)} names given", SHAPE)
     settings = settings_to_read(overrides)
     study = _study(names[0], Path(settings.paths.runs))
     row = names[1] if len(names) == 3 else None
     new_name = names[-1]
     renamed = _renamed(study, row, new_name, ["allelse", "rename", *arguments])
-    OUT.print(f"Renamed {escape(row or study.name)} to {escape(new_name)}", soft_wrap=True)
+    print_line(OUT, f"Renamed {row or study.name} to {new_name}")
     settings = replace(settings, sweep=replace(settings.sweep, name=renamed.name))
     is_sent = _send_names(renamed, settings)
     next_verb("table" if is_sent else "sync", [by_name(renamed.folder), *chosen(overrides, PLACES)])
@@ -55,11 +54,9 @@ def rename(arguments: Names) -> None:
 
 def _study(name: str, runs: Path) -> Study:
     """The study of this name. Raises RefusedError with the nearest one."""
-    names = study_names(runs)
-    study = known_study(runs / name) if name in names else None
+    study = known_study(runs / name) if name in study_names(runs) else None
     if study is None:
-        fault = f'is "{name}", but {runs} has no such study'
-        raise RefusedError([Problem("STUDY", fault, studies_there(runs), nearest(name, names))])
+        raise RefusedError([no_such_study("STUDY", name, runs)])
     return study
 
 
@@ -71,8 +68,7 @@ def _renamed(study: Study, row: str | None, new: str, typed: Sequence[str]) -> S
     folders = _folders(study, row, new)
     name_problems = study_problems(study, new) if row is None else row_problems(study, row, new)
     problems = [*name_problems, *_stored_elsewhere(folders)]
-    if problems:
-        raise RefusedError(problems)
+    refuse(problems)
     with holding([unsynced(study.folder), *map(trial_lock, folders)]):
         if row is None:
             return rename_study(study.folder, new, typed)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from sweeps.console import OUT, next_verb
+from sweeps.console import OUT, next_verb, print_line
 from sweeps.planning.studies.study_overrides import looking
-from sweeps.problems import Problem, RefusedError
+from sweeps.problems import Problem, refusal, refuse
 from sweeps.verbs.choice import SELECTING_RECORDED, Choice
 from sweeps.verbs.command import OverrideList, guarded, taken_study
 from tracking.observed.record import is_observed
@@ -71,7 +71,7 @@ def write_report(
     content = Content(table, texts_of(study, settings), drawn=drawn)
     if figures is not None:
         count = write_figures(figures, content.figures)
-        OUT.print(f"Wrote {count} files of figures to {escape(str(figures))}", soft_wrap=True)
+        print_line(OUT, f"Wrote {count} files of figures to {figures}")
     write_atomic(path, page(content))
     OUT.print(f"Wrote [bold]{escape(str(path))}[/]; open it in a browser", soft_wrap=True)
 
@@ -83,7 +83,7 @@ def _refuse_published(study: Study, output: Path | None) -> None:
     if output is None and is_published(study.folder):
         fault = f"is missing, and {study.name} is published: its own page stays as it is"
         example = "--output report.html"
-        raise RefusedError([Problem("--output", fault, "must be a file elsewhere", example)])
+        raise refusal("--output", fault, "must be a file elsewhere", example)
 
 
 def _refuse_places(output: Path | None, figures: Path | None, no_figures: bool) -> None:
@@ -96,8 +96,7 @@ def _refuse_places(output: Path | None, figures: Path | None, no_figures: bool) 
         problems += [*_page_problems(output), *_folder_problems("--output", output.parent)]
     if figures:
         problems += _folder_problems("--figures", figures)
-    if problems:
-        raise RefusedError(problems)
+    refuse(problems)
 
 
 def _page_problems(output: Path) -> Iterator[Problem]:
@@ -111,7 +110,9 @@ def _page_problems(output: Path) -> Iterator[Problem]:
 
 def _folder_problems(option: str, folder: Path) -> Iterator[Problem]:
     """The nearest existing folder must be one in which files can be made."""
-    path = folder.absolute()
-    existing = next(parent for parent in (path, *path.parents) if parent.exists())
-    if not (existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)):
+    existing = folder.absolute()
+    while not existing.exists():
+        existing = existing.parent
+    is_writable = os.access(existing, os.W_OK | os.X_OK)
+    if not (existing.is_dir() and is_writable):
         yield Problem(option, f"is in {existing}", "must be in a writable folder")

@@ -5,14 +5,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
-from sweeps.console import OUT, next_command, next_verb
+from sweeps.console import OUT, next_command, next_verb, print_line
 from sweeps.planning.studies.advice import some_of
 from sweeps.planning.studies.restoring import restore_study, restore_trials
 from sweeps.planning.studies.study_overrides import PLACES, by_name, chosen
 from sweeps.planning.studies.trash import Trashed, trashed
-from sweeps.problems import Problem, RefusedError, nearest
+from sweeps.problems import Problem, Typo, refuse
 from sweeps.verbs.command import guarded, names_and_overrides
 from tracking.table.text import Column, TextTable, lines_of, said, terminal
 
@@ -55,8 +54,7 @@ def _named_items(names: Sequence[str], items: Sequence[Trashed]) -> list[tuple[T
         item, trials = match
         _, all_trials = trials_of_item.setdefault(item.folder, (item, []))
         all_trials += [trial for trial in trials if trial not in all_trials]
-    if problems:
-        raise RefusedError(problems)
+    refuse(problems)
     return list(trials_of_item.values())
 
 
@@ -104,7 +102,7 @@ def _named_item(name: str, items: Sequence[Trashed]) -> tuple[Trashed, Sequence[
         names |= dict.fromkeys([item.study, *(item.trials or ()), *item.rows()])
     contents = f"the trash has {some_of(list(names))}" if names else "the trash is empty"
     fault = f'is "{name}", which is not in the trash'
-    return Problem("NAME", fault, contents, nearest(inner_name, names))
+    return Problem("NAME", fault, contents, Typo(inner_name, tuple(names)))
 
 
 def _named_trials(item: Trashed, study: str, inner_name: str) -> Sequence[str] | None:
@@ -128,5 +126,5 @@ def _restore(item: Trashed, trials: Sequence[str], typed: Sequence[str]) -> Path
     else:
         study = restore_trials(item, trials, typed)
         words = ", ".join(trials)
-    OUT.print(f"Restored {escape(words)}", soft_wrap=True)
+    print_line(OUT, f"Restored {words}")
     return study

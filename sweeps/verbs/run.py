@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from sweeps.console import ERR, OUT, next_verb, printing_ends_nothing, typed_command
+from sweeps.console import ERR, OUT, next_verb, print_line, printing_ends_nothing, typed_command
 from sweeps.planning.studies.advice import command
 from sweeps.planning.studies.study_overrides import SELECTING, looking
-from sweeps.problems import Problem, RefusedError
+from sweeps.problems import refusal
 from sweeps.verbs.command import (
     Add,
     ChangedCode,
@@ -67,7 +67,7 @@ def sweep(
     from sweeps.running.sweep import run_plan  # loads what no refusal needs
 
     for note in (*plan.composition.notes, *plan.not_taken):
-        OUT.print(escape(note), style="dim", soft_wrap=True)
+        print_line(OUT, note, "dim")
     with printing_ends_nothing():
         stopped = run_plan(plan, typed_command(), OUT)
         return _print_outcome(plan, "sweep", overrides, stopped, report)
@@ -85,9 +85,9 @@ def _vouched(words: list[str], add: bool, changed_code: bool) -> list[str]:
     names, overrides = names_and_overrides(words)
     if changed_code:
         fault = "can't be combined with --vouch, which marks nothing"
-        raise RefusedError([Problem("--changed-code", fault, "use one")])
+        raise refusal("--changed-code", fault, "use one")
     if len(names) > 1:
-        raise RefusedError([Problem("--vouch", f"names {listed(names)}", "must name one trial")])
+        raise refusal("--vouch", f"names {listed(names)}", "must name one trial")
     refuse_without_extra()
     plan = plan_sweep(overrides, add, changed_code=True)
     vouch(
@@ -95,7 +95,7 @@ def _vouched(words: list[str], add: bool, changed_code: bool) -> list[str]:
         names[0] if names else None,
         typed_command(),
         lambda retrial: checked(lambda: retrial, overrides)[0],
-        lambda text: OUT.print(escape(text), soft_wrap=True),
+        lambda text: print_line(OUT, text),
     )
     return overrides
 
@@ -115,7 +115,7 @@ def train(
     from sweeps.running.single_process import run_single  # loads torch, which no refusal needs
 
     for note in plan.composition.row_notes:
-        OUT.print(escape(note), style="dim", soft_wrap=True)
+        print_line(OUT, note, "dim")
     with printing_ends_nothing():
         run_single(plan, typed_command(), OUT)
         return _print_outcome(plan, "train", overrides)
@@ -131,7 +131,7 @@ def checked_plan(
 
     plan, notices = checked(compose, overrides or [], one_process)
     for notice in notices:
-        ERR.print(escape(notice), style="yellow", soft_wrap=True)
+        print_line(ERR, notice, "yellow")
     return plan
 
 
@@ -155,18 +155,18 @@ def _print_outcome(
     for trial in failed:
         _print_failed_trial(plan, trial, overrides)
     if with_report:
-        write_report(table, plan.composition.shared)
-    unfinished = {trial.trial.name for trial in plan.trials if _could_have_finished(trial)}
+        write_report(table, plan.shared)
+    unfinished = {trial.name for trial in plan.trials if _could_have_finished(trial)}
     if unfinished:
         selecting = SELECTING if len(plan.trials) < len(study.trials) else ()
         from sweeps.planning.studies.named_study import going_on
 
         words = going_on(plan.folder, overrides, selecting)
-        next_run(verb, study, plan.composition.shared, words, bool(failed))
+        next_run(verb, study, plan.shared, words, bool(failed))
         return 1 if failed or not unfinished <= {*stopped} else 130
     following = "report"
     if with_report:
-        following = "ui" if plan.composition.shared.tracking.enabled else "sync"
+        following = "ui" if plan.shared.tracking.enabled else "sync"
     next_verb(following, looking(plan.folder, overrides))
     return 0
 
@@ -182,8 +182,8 @@ def _print_counts(plan: "Plan", failed: "Collection[PlannedTrial]") -> None:
 
 def _print_failed_trial(plan: "Plan", trial: "PlannedTrial", overrides: list[str] | None) -> None:
     """Why the trial failed, and where to read more."""
-    OUT.print(f"  {trial.trial.name}: {escape(trial.folder.cause() or '')}", soft_wrap=True)
-    logs = command("logs", trial.trial.name, *looking(plan.folder, overrides))
+    print_line(OUT, f"  {trial.name}: {trial.folder.cause() or ''}")
+    logs = command("logs", trial.name, *looking(plan.folder, overrides))
     hint = f"  type `{escape(logs)}`, or read {escape(str(trial.folder.error_path))}"
     OUT.print(hint, soft_wrap=True, style="dim")
 

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 
 from sweeps.config.tasks import ENTRY_POINTS, OURS
-from sweeps.console import OUT, next_verb, print_json
+from sweeps.console import OUT, next_verb, print_json, print_line
 from sweeps.planning.studies.advice import command
-from sweeps.problems import Problem, RefusedError
+from sweeps.problems import Problem, RefusedError, refusal, refuse
 from sweeps.verbs.command import Json, OverrideList, guarded
 
 if TYPE_CHECKING:
@@ -58,9 +57,9 @@ def init(name: TaskName, command_words: CommandWords = None) -> None:
         write_draft(name, command_words, Path.cwd())
         return
     for path in create(name, Path.cwd()):
-        OUT.print(f"Wrote {escape(str(path))}", soft_wrap=True)
+        print_line(OUT, f"Wrote {path}")
     OUT.print(f"{name}.py runs as it is. Replace its data, model and loop by yours.")
-    OUT.print(f"Rows without files: {command('plan', f'task={name}', VARIED)}", soft_wrap=True)
+    print_line(OUT, f"Rows without files: {command('plan', f'task={name}', VARIED)}")
     next_verb("plan", [f"task={name}"])
 
 
@@ -70,8 +69,7 @@ def create(name: str, folder: Path) -> list[Path]:
     Raises RefusedError before it writes any.
     """
     problems = list(_name_problems(name, folder)) or list(_file_problems(name, folder))
-    if problems:
-        raise RefusedError(problems)
+    refuse(problems)
     files = [path for path in TEMPLATE.rglob("*") if path.suffix in (".py", ".yaml")]
     written: list[Path] = []
     for file in sorted(files, key=lambda path: (len(path.parts), path)):
@@ -122,6 +120,7 @@ def config(overrides: OverrideList = None, cfg: HydraConfig = None, info: HydraI
     """
     import yaml
 
+    from sweeps.planning.study_rows.command_task import library_of
     from sweeps.planning.study_rows.compose import compose_row
     from sweeps.planning.study_rows.composed_files import defaults_of, job_of
     from tracking.uri import shown_tree
@@ -131,15 +130,18 @@ def config(overrides: OverrideList = None, cfg: HydraConfig = None, info: HydraI
     if info:
         OUT.print(defaults_of(overrides or []))
         return
-    row = None if cfg else compose_row(overrides or []).rows[0]
-    tree = job_of(overrides or []) if row is None else row.settings.to_dict()
+    if cfg:
+        tree = job_of(overrides or [])
+    else:
+        library = library_of(overrides or [], Path.cwd())
+        tree = compose_row(overrides or [], library).rows[0].settings.to_dict()
     sys.stdout.write(yaml.safe_dump(shown_tree(tree), sort_keys=False, allow_unicode=True))
 
 
 def _refuse_other_value(option: str, value: str | None, allowed: str) -> None:
     """Raises RefusedError unless the option is left out or has its only value."""
     if value not in (None, allowed):
-        raise RefusedError([Problem(option, f"is {value}", f"must be {allowed}")])
+        raise refusal(option, f"is {value}", f"must be {allowed}")
 
 
 @guarded

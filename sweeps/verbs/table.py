@@ -1,18 +1,16 @@
 """The verb ``table``."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import replace
-from enum import StrEnum
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from inspect import Parameter, Signature
 from itertools import pairwise
-from typing import Annotated
-
-import typer
+from typing import Any, get_type_hints
 
 from sweeps.console import OUT, next_verb
 from sweeps.planning.studies.study_overrides import looking
-from sweeps.problems import Problem, RefusedError
-from sweeps.verbs.choice import SELECTING_RECORDED, Choice, TableOptions
+from sweeps.problems import Problem, refusal
+from sweeps.verbs.choice import SELECTING_RECORDED, Choice, TableFormat, TableOptions
 from sweeps.verbs.command import OverrideList, guarded, taken_study
 from sweeps.verbs.names import NameCheck, split_names
 from tracking.observed.record import is_observed
@@ -22,132 +20,59 @@ from tracking.words import listed
 
 LABEL = re.compile(r"[A-Za-z0-9:._/+-]+")
 """What LaTeX takes as a label in any document."""
-
-
-class TableFormat(StrEnum):
-    """The formats that `allelse table` prints."""
-
-    md = "md"
-    csv = "csv"
-    json = "json"
-    tex = "tex"
-    html = "html"
-
-
 NUMBER = re.compile(r"-?\d+(\.\d+)?")
-TAKEN_WITH_BY = ("--set", "--metric", "--base", "--rows")
-FOR_PROGRAMS = (TableFormat.csv, TableFormat.json)
+OF_EACH_TABLE = ("--format", "--caption", "--label")
+"""The options that the tables of --chosen and --by take, too."""
+OF_BUCKETS = (*OF_EACH_TABLE, "--by", "--set", "--metric", "--base", "--rows")
 
-MetricNames = Annotated[
-    list[str] | None, typer.Option("--metric", help="Show this metric. Repeat it for several.")
-]
-SetName = Annotated[
-    str | None, typer.Option("--set", help="Show the scores on this set, such as test.")
-]
-Base = Annotated[str | None, typer.Option("--base", help="Show differences from this row.")]
-ShownRows = Annotated[str | None, typer.Option("--rows", help="Show these rows, such as base,big.")]
-Columns = Annotated[
-    str | None, typer.Option("--columns", help="Show these columns, by their names in CSV.")
-]
-Sort = Annotated[
-    str | None,
-    typer.Option("--sort", help="Sort by this column. The best value of a metric comes first."),
-]
-Best = Annotated[bool, typer.Option("--best", help="Print the best values in bold.")]
-Intervals = Annotated[
-    bool, typer.Option("--intervals", help="Show the 95 % interval of each difference.")
-]
-Verdicts = Annotated[
-    bool,
-    typer.Option("--verdict", help="Judge by a rule whether differences match the published ones."),
-]
-ChosenBy = Annotated[
-    str | None,
-    typer.Option(
-        "--chosen", help="Among rows that score the same weights, show the best by this metric."
-    ),
-]
-By = Annotated[
-    str | None,
-    typer.Option(
-        "--by",
-        metavar="NAME[:ENDS]",
-        help="Show scores by a number of the samples: length, or length:10,20 to set the buckets.",
-    ),
-]
-WithNames = Annotated[
-    bool, typer.Option("--row/--no-row", help="Show the name of each row, as commands take it.")
-]
-Short = Annotated[
-    bool | None,
-    typer.Option(
-        "--short/--long",
-        help="A short caption for a paper, or a full one. The default is short only for tex.",
-    ),
-]
-Caption = Annotated[str | None, typer.Option("--caption", help="Use this caption instead.")]
-Label = Annotated[
-    str | None, typer.Option("--label", help="The label in LaTeX, such as tab:ablation.")
-]
-AsFormat = Annotated[
-    TableFormat | None, typer.Option("--format", help="Print md, csv, json, tex or html.")
-]
+
+def _with_options(
+    run: Callable[[list[str] | None, TableOptions], None],
+) -> Callable[..., None]:
+    """The verb as Typer takes it: each field of TableOptions is an option."""
+    hints = get_type_hints(TableOptions, include_extras=True)
+    overrides = Parameter(
+        "overrides", Parameter.KEYWORD_ONLY, default=None, annotation=OverrideList
+    )
+    options = [
+        Parameter(
+            option.name,
+            Parameter.KEYWORD_ONLY,
+            default=option.default,
+            annotation=hints[option.name],
+        )
+        for option in fields(TableOptions)
+    ]
+
+    def call(overrides: list[str] | None = None, **options: Any) -> None:
+        run(overrides, TableOptions(**options))
+
+    call.__name__ = run.__name__
+    call.__doc__ = run.__doc__
+    call.__signature__ = Signature([overrides, *options])  # type: ignore[attr-defined]
+    return call
 
 
 @guarded
-def table(
-    overrides: OverrideList = None,
-    as_format: AsFormat = None,
-    set_name: SetName = None,
-    metrics: MetricNames = None,
-    base: Base = None,
-    rows: ShownRows = None,
-    columns: Columns = None,
-    sort: Sort = None,
-    best: Best = False,
-    intervals: Intervals = False,
-    verdict: Verdicts = False,
-    chosen_by: ChosenBy = None,
-    by: By = None,
-    names: WithNames = False,
-    short: Short = None,
-    caption: Caption = None,
-    label: Label = None,
-) -> None:
+@_with_options
+def table(overrides: list[str] | None, options: TableOptions) -> None:
     """Print the study's table: each row's scores, their difference from base, and its costs."""
     from tracking.table.layout import shown, written
 
-    _refuse_label(label, as_format)
+    _refuse_label(options)
     study, settings = taken_study(overrides, SELECTING_RECORDED)
-    options = TableOptions(
-        set_name=set_name,
-        metrics=metrics or [],
-        base=base,
-        rows=rows,
-        columns=columns,
-        sort=sort,
-        best=best,
-        intervals=intervals,
-        verdict=verdict,
-    )
-    choice = Choice(study, settings, overrides or [], options, as_format in FOR_PROGRAMS)
-    if chosen_by is not None:
-        _refuse_with_chosen(options, names, short, by)
-        seeds_chosen = choice.study_with_chosen_seeds()
-        _print_chosen(seeds_chosen, chosen_by, as_format, caption, label or "")
-        return
-    if by is not None:
-        _refuse_with_by(options, names, short)
-        _print_by(choice.table(), by, as_format, caption, label or "")
-        return
-    study_table = choice.table()
-    view = replace(study_table.view, names=names, short=short, caption=caption, label=label or "")
-    study_table = replace(study_table, view=view)
-    if as_format is None:
-        OUT.print(shown(study_table, OUT.width))
+    choice = Choice(study, settings, overrides or [], options)
+    if options.chosen is not None:
+        _refuse_beside("--chosen", options, OF_EACH_TABLE)
+        _print_chosen(choice.study_with_chosen_seeds(), options)
+    elif options.by is not None:
+        _refuse_beside("--by", options, OF_BUCKETS)
+        _print_by(choice.table(), options)
+    elif options.format is None:
+        OUT.print(shown(choice.table(), OUT.width))
         _print_next(study, overrides)
     else:
-        OUT.file.write(written(as_format, study_table))
+        OUT.file.write(written(options.format, choice.table()))
 
 
 def _print_next(study: Study, overrides: list[str] | None) -> None:
@@ -156,50 +81,32 @@ def _print_next(study: Study, overrides: list[str] | None) -> None:
     next_verb(verb, looking(study.folder, overrides))
 
 
-def _refuse_with_chosen(
-    options: TableOptions, names: bool, short: bool | None, by: str | None
-) -> None:
-    """Raises RefusedError for options that the table of ``--chosen`` does not take."""
-    typed = options.typed() if by is None else ["--by", *options.typed()]
-    _refuse_typed("--chosen", typed, names, short)
-
-
-def _refuse_with_by(options: TableOptions, names: bool, short: bool | None) -> None:
-    """Raises RefusedError for options that the table of ``--by`` does not take."""
-    typed = [name for name in options.typed() if name not in TAKEN_WITH_BY]
-    _refuse_typed("--by", typed, names, short)
-
-
-def _refuse_typed(option: str, typed: Sequence[str], names: bool, short: bool | None) -> None:
+def _refuse_beside(option: str, options: TableOptions, allowed: Sequence[str]) -> None:
     """Raises RefusedError if the table of this option does not take any of the typed ones."""
-    if short is not None:
-        typed = ["--short", *typed]
-    if names:
-        typed = ["--row", *typed]
+    typed = [name for name in options.typed() if name not in (option, *allowed)]
     if typed:
         fault = f"can't be combined with {listed(typed)}: it prints its own table"
-        raise RefusedError([Problem(option, fault, "use one")])
+        raise refusal(option, fault, "use one")
 
 
-def _print_by(
-    table: StudyTable, by: str, as_format: TableFormat | None, caption: str | None, label: str
-) -> None:
+def _print_by(table: StudyTable, options: TableOptions) -> None:
     """Print the table of ``--by``. Raises RefusedError."""
     from tracking.buckets.bucket_scores import bucket_scores
     from tracking.buckets.bucket_table import shown, written
     from tracking.buckets.quantity import UngroupedError
 
+    by = options.by or ""
     name, _, ends = by.partition(":")
     cuts = _cuts(by, ends)
     try:
         scores = bucket_scores(table, name, cuts).tested()
     except UngroupedError as error:
-        raise RefusedError([Problem("--by", error.fault, error.allowed)]) from None
-    if as_format is None:
-        for metric_table in shown(scores, OUT.width, caption):
+        raise refusal("--by", error.fault, error.allowed) from None
+    if options.format is None:
+        for metric_table in shown(scores, OUT.width, options.caption):
             OUT.print(metric_table)
     else:
-        OUT.file.write(written(as_format, scores, caption, label))
+        OUT.file.write(written(options.format, scores, options.caption, options.label or ""))
 
 
 def _cuts(by: str, ends: str) -> list[float]:
@@ -209,19 +116,18 @@ def _cuts(by: str, ends: str) -> list[float]:
     is_rising = all(low < high for low, high in pairwise(numbers))
     if len(numbers) < len(texts) or not is_rising or (":" in by and not texts):
         allowed = "must be a name, or a name with rising numbers, such as length:10,20,30"
-        raise RefusedError([Problem("--by", f'is "{by}"', allowed)])
+        raise refusal("--by", f'is "{by}"', allowed)
     return numbers
 
 
-def _print_chosen(
-    study: Study, metric_name: str, as_format: TableFormat | None, caption: str | None, label: str
-) -> None:
+def _print_chosen(study: Study, options: TableOptions) -> None:
     """Print the table of ``--chosen``. Raises RefusedError."""
     from tracking.table.chosen_table import chosen_table, shown, written
 
     check = NameCheck()
+    name = options.chosen or ""
     metrics = {metric.name: metric for metric in study.task.metrics}
-    check.existing("--chosen", [metric_name], list(metrics), "metric of the study")
+    check.existing("--chosen", [name], list(metrics), "metric of the study")
     if not any(trial.weights for trial in study.trials):
         fault = (
             f"has nothing to choose from: no row of {study.name} only scores another row's weights"
@@ -229,20 +135,20 @@ def _print_chosen(
         allowed = "add rows that change only keys for scoring, or leave --chosen out"
         check.problems.append(Problem("--chosen", fault, allowed))
     check.refuse()
-    table_of_chosen = chosen_table(study, metrics[metric_name])
-    if as_format is None:
-        OUT.print(shown(table_of_chosen, OUT.width, caption))
+    chosen = chosen_table(study, metrics[name])
+    if options.format is None:
+        OUT.print(shown(chosen, OUT.width, options.caption))
     else:
-        OUT.file.write(written(as_format, table_of_chosen, caption, label))
+        OUT.file.write(written(options.format, chosen, options.caption, options.label or ""))
 
 
-def _refuse_label(label: str | None, as_format: TableFormat | None) -> None:
+def _refuse_label(options: TableOptions) -> None:
     """Raises RefusedError for a label that LaTeX can't take, or that no LaTeX shows."""
+    label = options.label
     if label is None:
         return
-    if as_format != TableFormat.tex:
-        fix = "add --format tex, or leave it out"
-        raise RefusedError([Problem("--label", "is for LaTeX", fix)])
+    if options.format != TableFormat.tex:
+        raise refusal("--label", "is for LaTeX", "add --format tex, or leave it out")
     if not LABEL.fullmatch(label):
         allowed = "must be letters, digits and any of : . _ / + -, such as tab:ablation"
-        raise RefusedError([Problem("--label", f'is "{label}"', allowed)])
+        raise refusal("--label", f'is "{label}"', allowed)

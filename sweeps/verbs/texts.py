@@ -16,6 +16,7 @@ from tracking.trial import TrialFolder
 
 if TYPE_CHECKING:
     from sweeps.config.settings import Settings
+    from sweeps.worker.prepared import TaskData
 
 
 Lines = Mapping[int, str]
@@ -58,25 +59,24 @@ def _outputs(name: str, study: Study, trial: StudyTrial, set_name: str) -> dict[
     return outputs
 
 
-def data_folder(
+def data_of_trial(
     task: Task[Any], stored: Mapping[str, Any], data: Path, folder: TrialFolder
-) -> Path:
-    """``paths.data`` of a trial, whose config.yaml is ``stored``: the folder ``data``, unless only
-    the recorded folder has its prepared data.
+) -> "TaskData":
+    """The data of a trial, whose config.yaml is ``stored``: below the folder ``data``, unless only
+    the recorded folder has it prepared.
 
     The recorded folder may have moved with the studies.
     """
     from sweeps.planning.study_rows.study_record import moved  # these import Hydra
-    from sweeps.worker.prepared import data_place
+    from sweeps.worker.prepared import TaskData
 
     paths = stored["paths"]
     recorded = Path(moved(paths["data"], paths["runs"], folder.path.parents[1]))
-    fingerprint = stored["data_fingerprint"]
-    code = code_of(folder)
-    for data_path in (data, recorded):
-        if data_place(task, data_path, fingerprint, code).is_dir():
-            return data_path
-    return data
+    here = TaskData(task, data, stored["data_fingerprint"], code_of(folder))
+    for task_data in (here, replace(here, place=recorded)):
+        if task_data.folder.is_dir():
+            return task_data
+    return here
 
 
 def code_of(folder: TrialFolder) -> str:
@@ -89,7 +89,6 @@ def _prepared_texts(
 ) -> tuple[dict[str, Sequence[str]], str]:
     """Sources, references and the like; or none, and the reason."""
     from sweeps.planning.study_rows.command_task import source_of_study
-    from sweeps.worker.prepared import check_whole, data_place
 
     try:
         task = source_of_study(study, Path.cwd()).task
@@ -97,14 +96,12 @@ def _prepared_texts(
         config = None if task.texts is None else folder.config()
         if task.texts is None or not config:
             return {}, ""
-        fingerprint = config["data_fingerprint"]
-        data = data_folder(task, config, data, folder)
-        prepared = data_place(task, data, fingerprint, code_of(folder))
-        if not prepared.is_dir():
-            return {}, f"its sources are not shown: {prepared} is gone"
+        task_data = data_of_trial(task, config, data, folder)
+        if not task_data.folder.is_dir():
+            return {}, f"its sources are not shown: {task_data.folder} is gone"
         if task.prepare is not None:
-            check_whole(prepared, fingerprint)
-        return dict(task.texts(prepared, set_name)), ""
+            task_data.check_whole()
+        return dict(task.texts(task_data.folder, set_name)), ""
     except (RefusedError, DamagedFileError) as error:
         return {}, f"its sources are not shown: {error}"
 

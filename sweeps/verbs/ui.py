@@ -15,7 +15,7 @@ from rich.markup import escape
 
 from sweeps.console import ERR, OUT
 from sweeps.planning.studies.published_copy import writable
-from sweeps.problems import Problem, RefusedError
+from sweeps.problems import RefusedError, refusal
 from sweeps.verbs.command import OverrideList, guarded, refuse_without_extra, taken_study
 from tracking.study import Study, separate
 from tracking.uri import default_uri, without_password
@@ -129,7 +129,7 @@ def _store_of(study: Study, typed: str | None) -> str:
     if typed is None and not uri.startswith((*SERVERS, "sqlite:")):
         fault = f"is missing, and {study.name} is tracked at {uri}"
         fix = "type that address, with its user and password"
-        raise RefusedError([Problem("tracking.uri", fault, fix)])
+        raise refusal("tracking.uri", fault, fix)
     return uri
 
 
@@ -140,13 +140,13 @@ def _refuse_missing(runs: Path) -> None:
     database = runs / "mlflow.db"
     if not database.exists():
         allowed = "the first run creates the database; start one with `allelse sweep`"
-        raise RefusedError([Problem("paths.runs", f"is {runs}, which has no mlflow.db", allowed)])
+        raise refusal("paths.runs", f"is {runs}, which has no mlflow.db", allowed)
     try:
         follow_move(runs)
     except sqlite3.Error as error:
         fault = f"has {database}, which cannot be used: {error}"
         allowed = "must be a writable database"
-        raise RefusedError([Problem("paths.runs", fault, allowed)]) from None
+        raise refusal("paths.runs", fault, allowed) from None
 
 
 def _pages(server: str, uri: str, study: Study | None) -> list[tuple[str, str]]:

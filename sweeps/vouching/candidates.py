@@ -2,7 +2,7 @@
 and packages."""
 
 import platform
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from sweeps.planning.plan import Plan
 from sweeps.planning.planned_trial import PlannedTrial
 from sweeps.planning.source_trial import Source
-from sweeps.problems import Problem, RefusedError, nearest
+from sweeps.problems import Problem, RefusedError, Typo, refusal
 from sweeps.worker.user_code.environment import variables
 from tracking.code import Code, SameCode
 from tracking.provenance import DISTRIBUTION, Provenance, cpu_model, own_files, own_version
@@ -38,7 +38,7 @@ class Candidate:
 
     @property
     def name(self) -> str:
-        return self.planned.trial.name
+        return self.planned.name
 
     @property
     def code(self) -> str:
@@ -65,7 +65,7 @@ def chosen_candidate(plan: Plan, study: Study, code: Code | None, name: str | No
         try:
             candidates.append(_examine(planned, study, code))
         except UnfitError as error:
-            reasons.setdefault(str(error), planned.trial.name)
+            reasons.setdefault(str(error), planned.name)
     if not candidates:
         raise RefusedError([_no_candidate(study, reasons)])
     return min(candidates, key=_seconds)
@@ -75,15 +75,15 @@ def _finished_trials(plan: Plan, study: Study, name: str | None) -> list[Planned
     """The finished trials that were trained, or only the one called ``name``. Raises RefusedError
     if there is none."""
     trained = [planned for planned in plan.trials if planned.host is None]
-    finished = {planned.trial.name: planned for planned in trained if _is_finished(planned)}
+    finished = {planned.name: planned for planned in trained if planned.has_weights}
     if name is not None and name not in finished:
         names = ", ".join(finished) or "there is none"
         allowed = f"must be a finished trial of {study.name}: {names}"
-        problem = Problem("--vouch", f'names "{name}"', allowed, nearest(name, finished))
+        problem = Problem("--vouch", f'names "{name}"', allowed, Typo(name, tuple(finished)))
         raise RefusedError([problem])
     if not finished:
         fault = f"has no finished trial in {study.name} to train again"
-        raise RefusedError([Problem("--vouch", fault, "name the study that has one by sweep.name")])
+        raise refusal("--vouch", fault, "name the study that has one by sweep.name")
     return [*finished.values()] if name is None else [finished[name]]
 
 
@@ -102,7 +102,7 @@ def differences(recorded: Mapping[str, Any], today: Mapping[str, Any]) -> Iterat
 def _conditions(record: Mapping[str, Any]) -> dict[str, Any]:
     """What can change the bits of the weights, by name, without what the record lacks."""
     conditions = {
-        "the CPU": _cpu(record),
+        "the CPU": (record.get("cpu") or {}).get("model"),
         "the device": record.get("device"),
         "threads": record.get("threads"),
     }
@@ -114,14 +114,9 @@ def _conditions(record: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in conditions.items() if value is not None}
 
 
-def _is_finished(planned: PlannedTrial) -> bool:
-    return planned.folder.finished_result(planned.trial.key) is not None
-
-
 def _seconds(candidate: Candidate) -> float:
     """How long the training of the candidate took; 0 if unknown."""
-    planned = candidate.planned
-    result = planned.folder.finished_result(planned.trial.key) or {}
+    result = candidate.planned.result or {}
     return float(result.get("seconds") or 0.0)
 
 
@@ -134,9 +129,9 @@ def _examine(planned: PlannedTrial, study: Study, code: Code | None) -> Candidat
         raise UnfitError("it has diverged")
     if not records:
         raise UnfitError("its provenance is not recorded")
-    attempt_difference = next(_differences_between(records), None)
-    if attempt_difference is not None:
-        raise UnfitError(f"its attempts differ: {attempt_difference}")
+    for record in records[1:]:
+        for difference in differences(records[0], record):
+            raise UnfitError(f"its attempts differ: {difference}")
     if source.step not in source.saved_steps():
         raise UnfitError("the checkpoint of its last step is not there")
     codes = {str(record.get("code")) for record in records}
@@ -148,27 +143,29 @@ def _examine(planned: PlannedTrial, study: Study, code: Code | None) -> Candidat
     today = _todays_record(candidate.record, code)
     if planned.settings.cluster.address is not None:
         del today["cpu"]  # it trains on the nodes; the comparison afterwards sees their CPUs
-    difference = next(differences(candidate.record, today), None)
-    if difference is not None:
+    for difference in differences(candidate.record, today):
         requirement = "only the same kind of machine, with the same packages, can show it"
         raise UnfitError(f"{difference}: {requirement}")
     return candidate
 
 
-def _differences_between(records: Sequence[Provenance]) -> Iterator[str]:
-    """How the later attempts of a trial differ from its first."""
-    for record in records[1:]:
-        yield from differences(records[0], record)
-
-
 def _candidate(planned: PlannedTrial, source: Source, record: Provenance) -> Candidate:
     """The candidate with the workers and threads of its record, or the threads of its configuration
     in older ones."""
-    cluster = (source.folder.config() or {}).get("cluster", {})
-    _, _, workers = str(record.get("device") or "").partition(WORKERS)
+    config = source.folder.config() or {}
+    cluster = config.get("cluster", {})
+    device = str(record.get("device") or "")
+    _, _, workers = device.partition(WORKERS)
     threads = record.get("threads") or cluster.get("cpus_per_worker") or 1
-    gpus = float(cluster.get("gpus_per_worker") or 0.0)
-    return Candidate(planned, source, record, int(workers or 1), int(threads), gpus)
+    gpus = cluster.get("gpus_per_worker") or 0.0
+    return Candidate(
+        planned,
+        source,
+        record,
+        workers=int(workers or 1),
+        threads=int(threads),
+        gpus=float(gpus),
+    )
 
 
 def _is_by_todays_code(candidate: Candidate, study: Study, code: Code | None) -> bool:
@@ -192,10 +189,6 @@ def _version(package: str) -> str:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return "not installed"
-
-
-def _cpu(record: Mapping[str, Any]) -> str | None:
-    return (record.get("cpu") or {}).get("model")
 
 
 def _no_candidate(study: Study, reasons: Mapping[str, str]) -> Problem:

@@ -11,7 +11,7 @@ from filelock import FileLock
 
 from sweeps.planning.plan import Plan
 from sweeps.planning.user_code.versions import scoring_code
-from sweeps.problems import Problem, RefusedError
+from sweeps.problems import RefusedError, refusal
 from sweeps.vouching.candidates import Candidate, chosen_candidate, differences, versions_of
 from sweeps.vouching.comparison import first_difference, have_same_scores, have_same_weights
 from sweeps.vouching.retrial import retrial_folder, retrial_of, run_retrial
@@ -40,7 +40,7 @@ def vouch(plan: Plan, name: str | None, command: list[str], check: Check, say: S
     study = plan.before
     if study is None:
         raise _refusal(f"has no study {plan.folder.name} to compare with", NO_STUDY)
-    code = scoring_code(study, plan.composition.shared.source)
+    code = scoring_code(study, plan.shared.source)
     candidate = chosen_candidate(plan, study, code, name)
     with retrial_folder(study.folder.parent) as folder:
         retrial = check(retrial_of(candidate, plan, code, folder))
@@ -89,7 +89,7 @@ def _compare(candidate: Candidate, folder: TrialFolder) -> bool:
 
 
 def _refusal(fault: str, allowed: str = MARKED) -> RefusedError:
-    return RefusedError([Problem("--vouch", fault, allowed)])
+    return refusal("--vouch", fault, allowed)
 
 
 def _condition_difference(candidate: Candidate, records: Iterable[Provenance]) -> str | None:

@@ -38,6 +38,7 @@ from sweeps.worker.events import (
     Noticed,
     Report,
     Resumed,
+    SetScores,
     Started,
     Stopped,
     Unsynced,
@@ -52,7 +53,7 @@ from sweeps.worker.last_step import (
 )
 from sweeps.worker.pace import CpuTime
 from sweeps.worker.peers import StopVote, barrier, process_group, use_interface_to
-from sweeps.worker.prepared import prepared_folder
+from sweeps.worker.prepared import TaskData
 from sweeps.worker.system_metrics import SystemMetrics, device
 from sweeps.worker.user_code.imports import environment
 from tracking.provenance import of_process, versions
@@ -104,12 +105,11 @@ class Driver:
         if world > 1:
             use_interface_to(address)
         self.cpu = CpuTime()
-        data_folder = Path(self.assignment.data_folder)
-        identity = self.assignment.prepared_as
-        fingerprint = self.assignment.data_fingerprint
-        code = self.assignment.code
-        data = prepared_folder(self.task, [self.config], data_folder, fingerprint, identity, code)
-        attempt = Attempt(self, (rank, world, address), stop, data)
+        assignment = self.assignment
+        place = Path(assignment.data_folder)
+        data = TaskData(self.task, place, assignment.data_fingerprint, assignment.code)
+        data_folder = data.open([self.config], assignment.prepared_as)
+        attempt = Attempt(self, (rank, world, address), stop, data_folder)
         try:
             with without_arguments():
                 self.task.work(attempt)
@@ -148,7 +148,7 @@ class Attempt:
         has_all_steps = self._saved_step >= self.steps or self._host is not None
         is_trained = self._restored is not None and has_all_steps
         self.scored = known_scores(self.assignment, self._trained_in) if is_trained else {}
-        self._scores: dict[str, dict[str, Any]] = {}
+        self._scores: dict[str, SetScores] = {}
         manifest = self._restored.manifest if self._restored and self._host is None else None
         planned_costs = self.task.costs(driver.config)
         self._costs = AttemptCosts(planned_costs, self.assignment, self.world, manifest, driver.cpu)
@@ -331,7 +331,7 @@ class Attempt:
         scores = self._all_scores()
         self.tell(Finished(self._last, costs, scores, planned, diverged, self._trained_in))
 
-    def _all_scores(self) -> dict[str, dict[str, Any]]:
+    def _all_scores(self) -> dict[str, SetScores]:
         scores = {**self.scored, **self._scores}
         return {set_name: dict(values) for set_name, values in scores.items()}
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from sweeps.config.schema import Schema
 from sweeps.task import Costs, Task
-from sweeps.worker.events import Evaluated
+from sweeps.worker.events import Evaluated, Head
 from tracking.trial import is_artifact_name, statistics_name, statistics_text
 from tracking.uri import without_password
 
@@ -152,7 +152,7 @@ class Call:
     samples: Iterable[Mapping[str, Any]]
 
 
-def evaluation(task: Task[Any], config: Any, call: Call, head: dict[str, Any]) -> Evaluated:
+def evaluation(task: Task[Any], config: Any, call: Call, head: Head) -> Evaluated:
     """The call as an event, with the texts and the statistics that are to be kept. Raises
     WrongCallError.
 
@@ -179,9 +179,7 @@ def has_diverged(task: Task[Any], config: Any, scores: Mapping[str, Mapping[str,
     return is_lost or task.diverged(config, flat)
 
 
-def samples_text(
-    set_name: str, head: dict[str, Any], samples: Iterable[Mapping[str, Any]]
-) -> dict[str, str]:
+def samples_text(set_name: str, head: Head, samples: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """The file of a set's samples, by its path; none without samples."""
     lines = [
         _sample(sample, f"sample {number} of {set_name}")

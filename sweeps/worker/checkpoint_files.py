@@ -15,14 +15,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
-from sweeps.processes.storage import alive, own_temporary, unless_in_use
-from sweeps.processes.times import PLACE_ANSWER_S
+from sweeps.processes.storage import alive, answer_in_time, own_temporary, unless_in_use
 from sweeps.random_states import RandomStates
 from sweeps.task import Keep, Saved, Task
 from sweeps.worker.events import Report
@@ -163,18 +161,15 @@ def finite(score: float | None) -> float | None:
 def folders_at(url: str) -> set[str]:
     """The names of the folders at this address; none where nothing is, or where nothing answers in
     time."""
-    names: set[str] = set()
 
-    def look() -> None:
-        with suppress(Exception):  # each filesystem has its own errors, and preflight reports them
-            filesystem, home = fsspec.core.url_to_fs(url)
-            paths = filesystem.ls(home, detail=False)
-            names.update(path.rstrip("/").rpartition("/")[2] for path in paths)
+    def names() -> set[str]:
+        filesystem, home = fsspec.core.url_to_fs(url)
+        paths = filesystem.ls(home, detail=False)
+        return {path.rstrip("/").rpartition("/")[2] for path in paths}
 
-    thread = Thread(target=look, daemon=True)
-    thread.start()
-    thread.join(PLACE_ANSWER_S)
-    return {*names}
+    with suppress(Exception):  # each filesystem has its own errors, and preflight reports them
+        return answer_in_time(names)
+    return set()
 
 
 def copy_work_files(source: Path, target: Path) -> None:

@@ -13,6 +13,11 @@ from sweeps.processes.times import POLL_S
 from tracking.attempts import Lineage
 from tracking.weights import WEIGHTS, WeightsRecord
 
+Head = dict[str, Any]
+"""The first line of a set's statistics: which weights have which scores."""
+SetScores = dict[str, Any]
+"""The scores of a set, and the settings that they were made with."""
+
 
 @dataclass(frozen=True)
 class HostWeights:
@@ -50,7 +55,7 @@ class Assignment:
     gpus: float = 0.0  # of each worker
     prepared_as: str = ""  # the identity of the sweep's prepared data; "" allows any
     # by set, the head of its samples
-    evaluated: dict[str, dict[str, Any]] = field(default_factory=dict)
+    evaluated: dict[str, Head] = field(default_factory=dict)
     run: str = ""  # of the sweep: the same for all its attempts
     trial: str = ""  # its name, as Ray's tools show it
     lineage: Lineage = field(default_factory=Lineage)
@@ -62,10 +67,10 @@ class Assignment:
     # the step at which its training is over, if that is before the planned one
     ended: int | None = None
 
-    def head(self, step: int, attempt: int) -> dict[str, Any]:
+    def head(self, step: int, attempt: int) -> Head:
         """The first entries of a set's statistics, for weights of ``step`` that ``attempt`` trained
         last."""
-        head: dict[str, Any] = {"key": self.key, "step": step, "attempt": attempt}
+        head: Head = {"key": self.key, "step": step, "attempt": attempt}
         if self.code:
             head["code"] = self.code
         if self.weights:
@@ -162,7 +167,7 @@ class Evaluated:
 
     step: int
     set_name: str
-    scores: dict[str, Any]
+    scores: SetScores
     artifacts: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -176,7 +181,7 @@ class Finished:
 
     step: int
     costs: dict[str, Any]
-    scores: dict[str, dict[str, Any]]
+    scores: dict[str, SetScores]
     steps: int | None = None
     diverged: int | None = None
     trained_in: int = 0

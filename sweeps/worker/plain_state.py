@@ -19,6 +19,8 @@ ARRAYS = "arrays.safetensors"
 REFERENCE_MARK = "$"
 """The key that marks a dict of the outline as a reference: it represents something other than a
 plain dict."""
+Reference = dict[str, Any]
+"""An entry of the outline with ``REFERENCE_MARK``."""
 PLAIN_VALUES = (bool, int, float, str, type(None))
 LARGEST_PLAIN_INT = 2**63
 """Python writes no integer of thousands of digits as a decimal text."""
@@ -94,7 +96,7 @@ class _Writer:
     def __init__(self) -> None:
         self.tensors: dict[str, Any] = {}
         self.arrays: dict[str, Any] = {}
-        self._references: dict[Any, dict[str, Any]] = {}  # of tensors and arrays, by their memory
+        self._references: dict[Any, Reference] = {}  # of tensors and arrays, by their memory
         self._depth = 0
 
     def outline(self, value: Any, path: str) -> Any:
@@ -152,7 +154,7 @@ class _Writer:
             return self._of_numbers(key, path)
         raise _refused(path, f"a {_called(type(key))}")
 
-    def _of_numbers(self, value: Any, path: str) -> dict[str, Any]:
+    def _of_numbers(self, value: Any, path: str) -> Reference:
         """The reference to a tensor, an array or a number of NumPy."""
         torch = sys.modules.get("torch")
         numpy = sys.modules.get("numpy")
@@ -168,7 +170,7 @@ class _Writer:
             return self._of_array(value, path)
         raise _refused(path, f"a {_called(type(value))}")
 
-    def _of_tensor(self, tensor: Any, path: str) -> dict[str, Any]:
+    def _of_tensor(self, tensor: Any, path: str) -> Reference:
         if tensor.grad_fn is not None:
             raise StateError(
                 f"the state{_at(path)} holds a tensor that still has its graph: "
@@ -193,7 +195,7 @@ class _Writer:
             )
         return self._references[memory]
 
-    def _of_array(self, array: Any, path: str) -> dict[str, Any]:
+    def _of_array(self, array: Any, path: str) -> Reference:
         memory = array.__array_interface__["data"], array.shape, array.strides, array.dtype
         if memory not in self._references or array.size == 0:
             copy = array.copy(order="K")
@@ -274,7 +276,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _reference(type_name: str, content: Any, **options: Any) -> dict[str, Any]:
+def _reference(type_name: str, content: Any, **options: Any) -> Reference:
     return {REFERENCE_MARK: type_name, "of": content, **options}
 
 

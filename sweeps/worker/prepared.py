@@ -12,12 +12,13 @@ import socket
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
 
-from sweeps.problems import Problem, RefusedError
+from sweeps.problems import Problem, RefusedError, refusal
 from sweeps.processes.storage import alive, at_place
 from sweeps.processes.times import LOOK_AT_LOCK_S
 from sweeps.task import Task, Told
@@ -29,72 +30,173 @@ PREPARED_NOTES = "notes.json"
 """What the task may write about its data, such as counts: it is no part of the data's identity."""
 
 
-def data_place(task: Task[Any], folder: Path, fingerprint: str, code: str = "") -> Path:
-    """Below ``paths.data``, prepared or not. A task that prepares nothing reads that folder itself.
+SHARED = "must be on storage that all nodes share, or every node needs the planned data"
+ONE_COPY = (
+    "must be the sweep's prepared data; share that folder, "
+    "or prepare it with the same versions of packages"
+)
+
+
+@dataclass(frozen=True)
+class TaskData:
+    """The data of a task with this fingerprint below ``place``, which is ``paths.data``.
 
     ``code`` is the hash of the user's code that prepares it; "" for our own task.
     """
-    if task.prepare is None:
-        return folder
-    return prepared_place(folder, task.name, fingerprint, code)
 
+    task: Task[Any]
+    place: Path
+    fingerprint: str
+    code: str = ""
 
-def identity(task: Task[Any], folder: Path, fingerprint: str, code: str = "") -> str:
-    """The hash that identifies this copy of the prepared data; "" if nothing is prepared. Raises
-    RefusedError."""
-    data_folder = data_place(task, folder, fingerprint, code)
-    if task.prepare is None or not data_folder.is_dir():
-        return ""
-    return str(_manifest(data_folder)["digest"])
+    @property
+    def folder(self) -> Path:
+        """Prepared or not. A task that prepares nothing reads ``place`` itself."""
+        if self.task.prepare is None:
+            return self.place
+        return prepared_place(self.place, self.task.name, self.fingerprint, self.code)
 
+    def identity(self) -> str:
+        """The hash that identifies this copy; "" if nothing is prepared. Raises RefusedError."""
+        if self.task.prepare is None or not self.folder.is_dir():
+            return ""
+        return str(_manifest(self.folder)["digest"])
 
-def earlier_copy(task: Task[Any], folder: Path, fingerprint: str, code: str) -> Path | None:
-    """The folder of data of the same fingerprint that another version of the code prepared; None
-    without one."""
-    for manifest in sorted((folder / task.name).glob(f"*/{PREPARED_MANIFEST}")):
-        with suppress(RefusedError):  # damaged data is no copy
-            content = _manifest(manifest.parent)
-            if content["fingerprint"] == fingerprint and content.get("code", "") != code:
-                return manifest.parent
-    return None
+    def earlier_copy(self) -> Path | None:
+        """The folder of the same data that another version of the code prepared; None without
+        one."""
+        for manifest in sorted((self.place / self.task.name).glob(f"*/{PREPARED_MANIFEST}")):
+            with suppress(RefusedError):  # damaged data is no copy
+                content = _manifest(manifest.parent)
+                is_same = content["fingerprint"] == self.fingerprint
+                if is_same and content.get("code", "") != self.code:
+                    return manifest.parent
+        return None
 
+    def check_whole(self) -> str:
+        """The identity of the data, if every file is as it was prepared: that takes a second per
+        gigabyte.
 
-def write_manifest(folder: Path, fingerprint: str, code: str = "") -> None:
-    """Write size and SHA-256 of every file but the notes. It is written last: data without it is
-    incomplete."""
-    paths = sorted(
-        path for path in folder.rglob("*") if path.is_file() and path != folder / PREPARED_NOTES
-    )
-    files = {path.relative_to(folder).as_posix(): _described(path) for path in paths}
-    content = {"fingerprint": fingerprint, "files": files}
-    manifest = {**content, "digest": _digest(content), "code": code}
-    (folder / PREPARED_MANIFEST).write_text(json.dumps(manifest, indent=1), "utf-8")
+        Raises RefusedError with the first file that is not.
+        """
+        folder = self.folder
+        manifest = _manifest(folder)
+        if manifest["fingerprint"] != self.fingerprint:
+            raise _damaged(folder, f"its fingerprint is {manifest['fingerprint']:.80}")
+        for name, recorded in manifest["files"].items():
+            if not (folder / name).is_file():
+                raise _damaged(folder, f"{name} is missing")
+            if _described(folder / name) != recorded:
+                raise _damaged(folder, f"{name} was changed after it was prepared")
+        return str(manifest["digest"])
 
+    def open(self, configs: Sequence[Any], identity: str = "") -> Path:
+        """The folder of the data, prepared on this node unless it is there.
 
-def check_whole(folder: Path, fingerprint: str) -> str:
-    """The identity of the data, if every file is as it was prepared: that takes a second per
-    gigabyte.
+        Raises RefusedError, with this host's name, if the data differs from the planned one, or
+        from the copy ``identity``; "" allows any copy.
+        """
+        if self.task.prepare is None:
+            return self.folder
+        try:
+            actual_identity = self.prepare_once(configs)
+        except RefusedError as error:
+            if self.folder.is_dir():
+                raise
+            raise self._cannot_prepare(error) from error
+        if identity not in ("", actual_identity):
+            fault = f"{socket.gethostname()} has another copy of the same data"
+            raise refusal("paths.data", fault, ONE_COPY, None, str(self.folder))
+        return self.folder
 
-    Raises RefusedError with the first file that is not.
-    """
-    manifest = _manifest(folder)
-    if manifest["fingerprint"] != fingerprint:
-        raise _damaged(folder, f"its fingerprint is {manifest['fingerprint']:.80}")
-    for name, recorded in manifest["files"].items():
-        if not (folder / name).is_file():
-            raise _damaged(folder, f"{name} is missing")
-        if _described(folder / name) != recorded:
-            raise _damaged(folder, f"{name} was changed after it was prepared")
-    return str(manifest["digest"])
+    def prepare_once(
+        self, configs: Sequence[Any], on_progress: Told = lambda step, share: None
+    ) -> str:
+        """The identity of the data, which is prepared now unless it is there: a second process
+        waits.
+
+        Each call of ``on_progress`` is a sign of life. Raises RefusedError for data that is
+        refused, has changed since it was planned, or is damaged. A failure leaves nothing behind.
+        """
+
+        def tell(step: str, share: float | None) -> None:
+            alive()
+            on_progress(step, share)
+
+        if not self.folder.is_dir():
+            with _alone(self.folder):
+                if not self.folder.is_dir():
+                    self._prepare(configs, tell)
+        tell("checking", None)
+        return self.check_whole()
+
+    def _prepare(self, configs: Sequence[Any], on_progress: Told) -> None:
+        """Fill a temporary folder next to the final one and rename it, so that a folder with the
+        final name is complete."""
+        task = self.task
+        if task.fingerprint(configs[0]) != self.fingerprint:
+            title = task.title(configs[0]) or task.name
+            fault = f"the data of {title} changed after it was planned"
+            allowed = "must not change before it is prepared; run the command again"
+            raise refusal("data", fault, allowed)
+        folder = self.folder
+        folder.parent.mkdir(
+            parents=True, exist_ok=True
+        )  # a process that failed may have removed it
+        temporary = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
+        try:
+            temporary.chmod(0o755)  # mkdtemp's 0700 would hide the data from colleagues
+            with at_place(folder):
+                assert task.prepare is not None
+                task.prepare(configs, temporary, on_progress)
+                self._write_manifest(temporary)
+            _take_name(temporary, folder)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+    def _write_manifest(self, folder: Path) -> None:
+        """Write size and SHA-256 of every file but the notes. It is written last: data without it
+        is incomplete."""
+        paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+        files = {
+            path.relative_to(folder).as_posix(): _described(path)
+            for path in paths
+            if path != folder / PREPARED_NOTES
+        }
+        content = {"fingerprint": self.fingerprint, "files": files}
+        manifest = {**content, "digest": _digest(content), "code": self.code}
+        (folder / PREPARED_MANIFEST).write_text(json.dumps(manifest, indent=1), "utf-8")
+
+    def _cannot_prepare(self, error: RefusedError) -> RefusedError:
+        host = f"{socket.gethostname()} has no prepared data and cannot prepare it"
+        reasons = (f"{host}: {problem.key}: {problem.found}" for problem in error.problems)
+        return RefusedError(
+            Problem("paths.data", reason, SHARED, None, str(self.folder)) for reason in reasons
+        )
+
+    def problems_for(self, trial: TrialFolder, identity: str) -> list[Problem]:
+        """The problem if a trial began with a different copy of the same data than ``identity``:
+        its weights belong to that copy.
+
+        Data that another version of the code prepared is not such a copy: tables mark a trial with
+        that code.
+
+        Raises DamagedFileError if the trial's provenance.json is damaged.
+        """
+        provenance = trial.provenance()
+        is_by_this_code = (provenance.get("code") or "") == self.code
+        is_this_copy = provenance.get("data_identity") in (None, "", identity)
+        if is_this_copy or not is_by_this_code:
+            return []
+        fault = f"holds a different copy of the data than the one {trial.path.name} was trained on"
+        return [Problem("paths.data", fault, ONE_COPY, None, str(self.folder))]
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
     try:
         manifest: dict[str, Any] = json.loads((folder / PREPARED_MANIFEST).read_text("utf-8"))
-        if (
-            _digest({name: manifest[name] for name in ("fingerprint", "files")})
-            != manifest["digest"]
-        ):
+        content = {name: manifest[name] for name in ("fingerprint", "files")}
+        if _digest(content) != manifest["digest"]:
             raise ValueError
         return manifest
     except FileNotFoundError:
@@ -105,9 +207,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
 
 def _damaged(folder: Path, fault: str) -> RefusedError:
     allowed = "remove that folder; the same data is then prepared again"
-    return RefusedError(
-        [Problem("paths.data", f"prepared data is damaged: {fault}", allowed, None, str(folder))]
-    )
+    return refusal("paths.data", f"prepared data is damaged: {fault}", allowed, None, str(folder))
 
 
 def _digest(content: dict[str, Any]) -> str:
@@ -120,93 +220,6 @@ def _described(path: Path) -> list[int | str]:
     alive()
     with path.open("rb") as file:
         return [path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest()]
-
-
-SHARED = "must be on storage that all nodes share, or every node needs the planned data"
-
-
-def prepared_folder(
-    task: Task[Any],
-    configs: Sequence[Any],
-    data_folder: Path,
-    fingerprint: str,
-    identity: str = "",
-    code: str = "",
-) -> Path:
-    """The folder of the data, prepared on this node unless it is there; without ``prepare`` it is
-    ``data_folder``.
-
-    Raises RefusedError, with this host's name, if the data differs from the planned one, or from
-    the copy ``identity``; "" allows any copy.
-    """
-    prepared = data_place(task, data_folder, fingerprint, code)
-    if task.prepare is None:
-        return prepared
-    try:
-        actual_identity = prepare_once(task, configs, prepared, fingerprint, code=code)
-    except RefusedError as error:
-        if prepared.is_dir():
-            raise
-        raise _cannot_prepare(prepared, error) from error
-    if identity not in ("", actual_identity):
-        fault = f"{socket.gethostname()} has another copy of the same data"
-        raise RefusedError([Problem("paths.data", fault, ONE_COPY, None, str(prepared))])
-    return prepared
-
-
-def prepare_once(
-    task: Task[Any],
-    configs: Sequence[Any],
-    folder: Path,
-    fingerprint: str,
-    on_progress: Told = lambda step, share: None,
-    code: str = "",
-) -> str:
-    """The identity of the data in ``folder``, which is prepared now unless it exists: a second
-    process waits.
-
-    Each call of ``on_progress`` is a sign of life. Raises RefusedError for data that is refused,
-    has changed since it was planned, or is damaged. A failure leaves nothing behind.
-    """
-
-    def tell(step: str, share: float | None) -> None:
-        alive()
-        on_progress(step, share)
-
-    if not folder.is_dir():
-        with _alone(folder):
-            if not folder.is_dir():
-                _prepare(task, configs, folder, fingerprint, code, tell)
-    tell("checking", None)
-    return check_whole(folder, fingerprint)
-
-
-def _prepare(
-    task: Task[Any],
-    configs: Sequence[Any],
-    folder: Path,
-    fingerprint: str,
-    code: str,
-    on_progress: Told,
-) -> None:
-    """Fill a temporary folder next to ``folder`` and rename it, so that a folder with the final
-    name is complete."""
-    if task.fingerprint(configs[0]) != fingerprint:
-        fault = f"the data of {task.title(configs[0]) or task.name} changed after it was planned"
-        raise RefusedError(
-            [Problem("data", fault, "must not change before it is prepared; run the command again")]
-        )
-    folder.parent.mkdir(parents=True, exist_ok=True)  # a process that failed may have removed it
-    temporary = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
-    try:
-        temporary.chmod(0o755)  # mkdtemp's 0700 would hide the data from colleagues
-        with at_place(folder):
-            assert task.prepare is not None
-            task.prepare(configs, temporary, on_progress)
-            write_manifest(temporary, fingerprint, code)
-        _take_name(temporary, folder)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _take_name(temporary: Path, folder: Path) -> None:
@@ -249,39 +262,3 @@ def _locked(path: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
-
-
-def _cannot_prepare(folder: Path, error: RefusedError) -> RefusedError:
-    host = f"{socket.gethostname()} has no prepared data and cannot prepare it"
-    reasons = (f"{host}: {problem.key}: {problem.found}" for problem in error.problems)
-    return RefusedError(
-        Problem("paths.data", reason, SHARED, None, str(folder)) for reason in reasons
-    )
-
-
-ONE_COPY = (
-    "must be the sweep's prepared data; share that folder, "
-    "or prepare it with the same versions of packages"
-)
-
-
-def check_data(
-    folder: TrialFolder, identity: str, data_folder: Path, code: str = ""
-) -> list[Problem]:
-    """The problem if a trial began with a different copy of the same data: its weights belong to
-    that copy.
-
-    Data that another version of the code prepared is not such a copy: tables mark a trial with that
-    code.
-
-    Raises DamagedFileError if the trial's provenance.json is damaged.
-    """
-    provenance = folder.provenance()
-    if (provenance.get("code") or "") != code or provenance.get("data_identity") in (
-        None,
-        "",
-        identity,
-    ):
-        return []
-    fault = f"holds a different copy of the data than the one {folder.path.name} was trained on"
-    return [Problem("paths.data", fault, ONE_COPY, None, str(data_folder))]

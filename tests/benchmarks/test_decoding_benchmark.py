@@ -2,11 +2,11 @@
 
 import pytest
 import torch
+from composed_rows import composed_row
 
 from benchmarks.decoders import Decoder, ctranslate2_decoder, marian, ours
 from benchmarks.decoding import Workload, measure, one_length
 from benchmarks.timing import Rounds
-from sweeps.planning.study_rows.compose import compose_row
 from sweeps.problems import RefusedError
 
 ONCE = Rounds(1, 1)
@@ -15,7 +15,7 @@ ONCE = Rounds(1, 1)
 @pytest.fixture(scope="module")
 def workload() -> Workload:
     return one_length(
-        compose_row(["scale=tiny"]).rows[0].settings.trial, vocab_size=520, sentences=5, length=6
+        composed_row(["scale=tiny"]).rows[0].settings.trial, vocab_size=520, sentences=5, length=6
     )
 
 

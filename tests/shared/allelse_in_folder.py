@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from composed_rows import composed_sweep
 from typed import typed
 
 from sweeps.planning.plan import Plan, make_plan
-from sweeps.planning.study_rows.compose import compose_sweep
 from sweeps.problems import Problem, RefusedError
 
 ALLELSE = Path(sysconfig.get_path("scripts")) / "allelse"
@@ -53,12 +53,12 @@ def own_row(folder: Path, body: str, name: str = "mine") -> Path:
 
 
 def plan(folder: Path, *overrides: str) -> Plan:
-    composition = compose_sweep(list(overrides), folder)
+    composition = composed_sweep(list(overrides), folder)
     return make_plan(composition, composition.shared.sweep.seeds)
 
 
 def refused(
-    folder: Path, *overrides: str, by: Callable[[list[str], Path], object] = compose_sweep
+    folder: Path, *overrides: str, by: Callable[[list[str], Path], object] = composed_sweep
 ) -> list[Problem]:
     """Every problem of these overrides."""
     with pytest.raises(RefusedError) as caught:

@@ -10,7 +10,7 @@ import finished_trials
 from small_text import TEXT, sentences, write_text
 
 from sweeps.planning.planned_trial import PlannedTrial
-from sweeps.worker.prepared import prepared_folder
+from sweeps.worker.prepared import TaskData
 from tracking.trial import statistics_name, statistics_text
 from transformer.decoding.evaluation import text_scores
 
@@ -34,7 +34,7 @@ def write_studies(folder: Path) -> Path:
 def sweep(folder: Path, *overrides: str) -> None:
     plan = finished_trials.sweep(folder, *TEXT, *overrides, ends=0)
     settings = [trial.settings.trial for trial in plan.trials]
-    prepared_folder(plan.task, settings, folder / "data", plan.trials[0].fingerprint)
+    TaskData(plan.task, folder / "data", plan.trials[0].fingerprint).open(settings)
     for trial in plan.trials:
         chance = random.Random(trial.trial.name)
         scores = {

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from composed_rows import composed_row
 
 from sweeps.config.files import SHIPPED
 from sweeps.config.schema import Schema
-from sweeps.planning.study_rows.compose import compose_row
 from sweeps.trees import dotted
 from transformer.task import TRANSLATION
 
@@ -50,7 +50,7 @@ def _keys(groups: dict[str, Any]) -> set[str]:
 
 
 def _values(scale: str) -> dict[str, Any]:
-    tree = compose_row([f"scale={scale}"], DOCUMENT.parent).base.to_dict()
+    tree = composed_row([f"scale={scale}"], DOCUMENT.parent).base.to_dict()
     return dotted({group: tree[group] for group in SCHEMA.groups})
 
 

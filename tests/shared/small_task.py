@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from sweeps.task import (
-    Costs, Divided, Keep, Metric, Neutral, Observes, Problem, Range, RefusedError, Scores, Symbol, Task, Trial,
-)
+    Costs, Divided, Keep, Metric, Neutral, Observes, OtherNames, Problem, Range, RefusedError, Scores, Symbol, Task,
+    Trial)
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Train:
-    steps: Annotated[int, Range(1)]
+    steps: Annotated[int, Range(1), OtherNames("epoch epochs")]
     rate: Annotated[float, Range(0, above=True)]
     every: Annotated[int, Range(1), Observes()]
     cut: Annotated[float, Scores()]

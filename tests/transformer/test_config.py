@@ -40,7 +40,7 @@ def test_each_kind_of_mistake_is_found_by_its_key(
         built, (problem,) = parsed(**{key.replace(".", "__"): value})
         assert (built, problem.key) == (None, key)
         assert allowed in problem.allowed
-        assert problem.nearest == {"fp23": "fp32", "a": "[a]"}.get(
+        assert problem.suggestion == {"fp23": "fp32", "a": "[a]"}.get(
             value if isinstance(value, str) else ""
         )
 

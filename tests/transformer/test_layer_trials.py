@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from composed_rows import composed_sweep
 from small_trials import copy_data, prepared_text
 from toy_trial import ToyTrial
 
-from sweeps.planning.study_rows.compose import compose_sweep
 from transformer.config import TrialConfig
 from transformer.cost import parameters
 from transformer.data.prepared import Prepared
@@ -26,7 +26,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
 
 def rows(sweep: str) -> dict[str, TrialConfig]:
     """The rows of a shipped sweep at the scale tiny, by name."""
-    composition = compose_sweep([f"sweep={sweep}", "scale=tiny"], Path("/"))
+    composition = composed_sweep([f"sweep={sweep}", "scale=tiny"], Path("/"))
     return {row.name: row.settings.trial for row in composition.rows}
 
 

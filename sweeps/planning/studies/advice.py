@@ -8,6 +8,7 @@ from pathlib import Path
 
 from sweeps.planning.studies.known_studies import study_names
 from sweeps.planning.studies.study_overrides import by_name, placed
+from sweeps.problems import Problem, nearest
 from tracking.shell import shell_line
 
 
@@ -41,6 +42,12 @@ def studies_there(runs: Path) -> str:
     """A hint for a person who named a study that does not exist."""
     names = study_names(runs)
     return f"studies there: {', '.join(names)}" if names else "`allelse sweep` creates one"
+
+
+def no_such_study(key: str, name: str, runs: Path) -> Problem:
+    """The refusal of a study that is not recorded, with the nearest name."""
+    fault = f'is "{name}", but {runs} has no such study'
+    return Problem(key, fault, studies_there(runs), nearest(name, study_names(runs)))
 
 
 def some_of(names: Sequence[str], most: int = 30) -> str:

@@ -6,12 +6,12 @@ from pathlib import Path
 from sweeps.config.overrides import parse_overrides
 from sweeps.config.schema import Schema
 from sweeps.config.settings import Settings
-from sweeps.planning.studies.advice import studies_there
+from sweeps.planning.studies.advice import no_such_study
 from sweeps.planning.studies.known_studies import known_study, study_names
 from sweeps.planning.studies.study_overrides import FREE, NAMING, by_name, chosen, names_study
 from sweeps.planning.study_rows.command_task import library_of, source_named
 from sweeps.planning.study_rows.compose import compose_settings
-from sweeps.problems import COMMAND_LINE, Problem, RefusedError, damaged, nearest
+from sweeps.problems import COMMAND_LINE, Problem, RefusedError, damaged, refusal, refuse
 from tracking.shell import shell_line
 from tracking.study import Study, studies
 
@@ -41,9 +41,8 @@ def settings_to_read(overrides: list[str] | None, used: tuple[str, ...] = ()) ->
         if not chosen([f"{key}="], NAMING, used):
             fault = "is not used by a verb that only reads"
             problems.append(Problem(key, fault, allowed, place=COMMAND_LINE))
-    if problems:
-        raise RefusedError(problems)
-    return compose_settings(overrides or [], library=library)
+    refuse(problems)
+    return compose_settings(overrides or [], library)
 
 
 def named_study(settings: Settings) -> Study:
@@ -52,11 +51,10 @@ def named_study(settings: Settings) -> Study:
     folder = settings.study_folder
     study = known_study(folder)
     if study is None:
-        runs = Path(settings.paths.runs)
-        near = nearest(folder.name, study_names(runs))
-        suggestion = shell_line([by_name(runs / near)]) if near else None
-        fault = f'is "{folder.name}", but {runs} has no such study'
-        raise RefusedError([Problem("sweep.name", fault, studies_there(runs), suggestion)])
+        problem = no_such_study("sweep.name", folder.name, Path(settings.paths.runs))
+        near = problem.suggestion
+        suggestion = near and shell_line([by_name(folder.with_name(near))])
+        raise RefusedError([replace(problem, nearest=suggestion)])
     return study
 
 
@@ -95,7 +93,7 @@ def study_to_change(overrides: list[str] | None) -> NamedStudy:
         raise RefusedError([_no_study(runs)])
     if len(names) > 1:
         fault = f"is missing, and {runs} has {len(names)} studies"
-        raise RefusedError([Problem("sweep.name", fault, f"must be one of {', '.join(names)}")])
+        raise refusal("sweep.name", fault, f"must be one of {', '.join(names)}")
     settings = _with_name(settings, names[0])
     return NamedStudy(named_study(settings), settings)
 

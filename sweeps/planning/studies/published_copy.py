@@ -1,12 +1,11 @@
 """The copy of a published study to which MLflow's files are added, so that the original stays as it
 is."""
 
-import os
 import shutil
 from dataclasses import replace
-from pathlib import Path
 
 from sweeps.config.settings import Settings
+from sweeps.processes.storage import user_cache
 from tracking.published_study import is_published
 from tracking.study import Study, read_study
 
@@ -15,13 +14,7 @@ def writable(study: Study, settings: Settings) -> tuple[Study, Settings]:
     """The study and its settings; those of its copy if it is published."""
     if not is_published(study.folder):
         return study, settings
-    runs = _cache() / study.mark
+    runs = user_cache() / study.mark
     shutil.copytree(study.folder, runs / study.name, dirs_exist_ok=True)
     paths = replace(settings.paths, runs=str(runs))
     return read_study(runs / study.name), replace(settings, paths=paths)
-
-
-def _cache() -> Path:
-    """``allelse`` in the user's cache folder."""
-    folder = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(folder).expanduser().absolute() / "allelse"

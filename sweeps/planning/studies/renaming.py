@@ -6,7 +6,7 @@ new name. A command that was killed in between can be repeated, and until then n
 starts.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from sweeps.config.files import BASE
 from sweeps.planning.studies.advice import command
 from sweeps.planning.studies.known_studies import log_entry
 from sweeps.planning.studies.study_overrides import placed
-from sweeps.problems import Problem, RefusedError, nearest
+from sweeps.problems import Problem, Typo, refusal
 from tracking.files import Form, read_object, to_json, unless_damaged, write_atomic
 from tracking.statistics.references import with_names
 from tracking.study import Study, StudyTrial, read_study, write_study
@@ -34,7 +34,7 @@ def refuse_half_renamed(study: Path) -> None:
     note = _note(study)
     if note is not None:
         fault = f"is {study.name}, but renaming {note['old']} in it was interrupted"
-        raise RefusedError([Problem("sweep.name", fault, _complete_first(study, note))])
+        raise refusal("sweep.name", fault, _complete_first(study, note))
 
 
 def row_problems(study: Study, old: str, new: str) -> Iterator[Problem]:
@@ -51,7 +51,7 @@ def row_problems(study: Study, old: str, new: str) -> Iterator[Problem]:
         yield Problem("OLD", "is base, and other rows are compared with it", "must be another row")
     elif old not in rows:
         fault = f'is "{old}", which is not a row of {study.name}'
-        yield Problem("OLD", fault, f"must be one of {', '.join(rows)}", nearest(old, rows))
+        yield Problem("OLD", fault, f"must be one of {', '.join(rows)}", Typo(old, tuple(rows)))
     if not _is_name(new):
         yield Problem("NEW", f'is "{new}"', ALLOWED_NAME)
     elif new in rows:
@@ -107,23 +107,33 @@ def rename_study(folder: Path, new: str, typed: Sequence[str]) -> Study:
 
 def _with_new_row(study: Study, old: str, new: str, typed: Sequence[str]) -> Study:
     """The study whose row ``old`` has the name ``new``, also in its log of commands."""
-    trials = {trial.name: replace(trial, row=new) for trial in study.trials if trial.row == old}
-    new_names = {name: trial.name for name, trial in trials.items()}
+    renamed = with_row_names(study, {old: new})
+    pairs = zip(study.trials, renamed.trials, strict=True)
+    new_names = {trial.name: renamed_trial.name for trial, renamed_trial in pairs}
     entries = [_with_new_names(entry, new_names) for entry in study.asked]
     entries.append(log_entry(typed, {"renamed": {old: new}}))
+    return replace(renamed, asked=tuple(entries))
+
+
+def with_row_names(study: Study, names: Mapping[str, str]) -> Study:
+    """The study with new ``names`` of some rows, wherever it names a row but in its log."""
+    rows = [row | {"row": names.get(row["row"], row["row"])} for row in study.rows]
     return replace(
         study,
-        trials=tuple(_renamed(trials.get(trial.name, trial), new_names) for trial in study.trials),
-        rows=tuple(row | {"row": new} if row["row"] == old else row for row in study.rows),
-        references=with_names(study.references, {old: new}),
-        cells={new if row == old else row: cells for row, cells in study.cells.items()},
-        asked=tuple(entries),
+        trials=tuple(_renamed(trial, names) for trial in study.trials),
+        rows=tuple(rows),
+        references=with_names(study.references, names),
+        cells={names.get(row, row): cells for row, cells in study.cells.items()},
     )
 
 
-def _renamed(trial: StudyTrial, new_names: dict[str, str]) -> StudyTrial:
-    """The trial with the new name of the trial whose weights it scores."""
-    return replace(trial, weights=new_names.get(trial.weights, trial.weights))
+def _renamed(trial: StudyTrial, names: Mapping[str, str]) -> StudyTrial:
+    """The trial with the new names of its row, and of the row whose weights it scores."""
+    weights = ""
+    if trial.weights:
+        row, _, seed = trial.weights.rpartition("-s")
+        weights = f"{names.get(row, row)}-s{seed}"
+    return replace(trial, row=names.get(trial.row, trial.row), weights=weights)
 
 
 def _with_new_names(entry: dict[str, Any], new_names: dict[str, str]) -> dict[str, Any]:

@@ -10,11 +10,11 @@ from filelock import FileLock
 
 from sweeps.planning.studies.advice import command
 from sweeps.planning.studies.known_studies import log_entry
-from sweeps.planning.studies.renaming import refuse_half_renamed
+from sweeps.planning.studies.renaming import refuse_half_renamed, with_row_names
 from sweeps.planning.studies.study_overrides import placed
 from sweeps.planning.studies.trash import DROPPED_FILE, Trashed, list_dropped
 from sweeps.planning.studies.trial_lock import trial_lock
-from sweeps.problems import Problem, RefusedError
+from sweeps.problems import Problem, refusal, refuse
 from tracking.files import unless_damaged
 from tracking.study import STUDY_FILE, Study, StudyTrial, read_study, study_folders, write_study
 
@@ -25,7 +25,7 @@ def restore_study(item: Trashed) -> Path:
     if item.origin.exists():
         fault = f"is {item.study}, and {item.origin.parent} has a study of that name"
         rename = command("rename", item.study, "NEW", *placed(item.origin))
-        raise RefusedError([Problem("STUDY", fault, f"rename that one first: `{rename}`")])
+        raise refusal("STUDY", fault, f"rename that one first: `{rename}`")
     item.folder.rename(item.origin)
     return item.origin
 
@@ -42,7 +42,7 @@ def restore_trials(item: Trashed, names: Sequence[str], typed: Sequence[str]) ->
         runs = item.folder.parent.parent
         fault = f"belongs to the study {item.study}, which is not in {runs}"
         allowed = "restore that study first; `allelse restore` lists what there is"
-        raise RefusedError([Problem(", ".join(names), fault, allowed)])
+        raise refusal(", ".join(names), fault, allowed)
     refuse_half_renamed(home)
     with FileLock(home / ".locks" / "study"):
         study = read_study(home)
@@ -57,8 +57,7 @@ def restore_trials(item: Trashed, names: Sequence[str], typed: Sequence[str]) ->
             *_conflicts(study, item, restored),
             *_missing_hosts(study, trials),
         ]
-        if problems:
-            raise RefusedError(problems)
+        refuse(problems)
         for name, trial in restored.items():
             with trial_lock(study.trial_folder(trial)):
                 _move_back(item.folder / name, study.folder / trial.name)
@@ -90,22 +89,7 @@ def _with_new_names(record: Study, study: Study) -> Study:
         renamed = entry.get("renamed", {})
         for row, name in new_names.items():
             new_names[row] = renamed.get(name, name)
-    rows = [row | {"row": new_names.get(row["row"], row["row"])} for row in record.rows]
-    return replace(
-        record,
-        trials=tuple(_renamed(trial, new_names) for trial in record.trials),
-        rows=tuple(rows),
-        cells={new_names.get(row, row): cells for row, cells in record.cells.items()},
-    )
-
-
-def _renamed(trial: StudyTrial, new_names: Mapping[str, str]) -> StudyTrial:
-    """The trial with today's names of its row, and of the row whose weights it scores."""
-    weights = ""
-    if trial.weights:
-        row, _, seed = trial.weights.rpartition("-s")
-        weights = f"{new_names.get(row, row)}-s{seed}"
-    return replace(trial, row=new_names.get(trial.row, trial.row), weights=weights)
+    return with_row_names(record, new_names)
 
 
 def _move_back(trashed_folder: Path, folder: Path) -> None:
@@ -119,7 +103,8 @@ def _changed_rows(study: Study, record: Study, trials: Sequence[StudyTrial]) -> 
     old_values = {row["row"]: row["values"] for row in record.rows}
     values = {row["row"]: row["values"] for row in study.rows}
     for row in dict.fromkeys(trial.row for trial in trials):
-        if row in values and row in old_values and old_values[row] != values[row]:
+        is_in_both = row in values and row in old_values
+        if is_in_both and old_values[row] != values[row]:
             rename = command("rename", study.name, row, "NEW", *placed(study.folder))
             fault = f"is a row of {study.name} that changes something else"
             yield Problem(row, fault, f"`{rename}` frees the name")

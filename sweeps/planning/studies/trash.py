@@ -83,7 +83,8 @@ def _trashed(folder: Path) -> Trashed:
     if dropped is not None:
         return Trashed(folder, dropped["study"], tuple(dropped["trials"]))
     record = unless_damaged(lambda: read_object(folder / STUDY_FILE), None) or {}
-    study = str(record.get("name", folder.name.partition("-")[2]))
+    _, _, name = folder.name.partition("-")
+    study = str(record.get("name", name))
     if (folder / ".locks").is_dir():  # `rm` has held the locks of the whole study
         return Trashed(folder, study, None)
     trials = sorted(path.name for path in folder.iterdir() if path.is_dir())

@@ -9,8 +9,7 @@ from sweeps.config.tasks import DEFAULT_TASK, TaskSource, source_of, usual_task
 from sweeps.planning.studies.advice import command
 from sweeps.planning.studies.known_studies import known_study
 from sweeps.planning.studies.study_overrides import by_name
-from sweeps.planning.study_rows.study_record import StudyRecord
-from sweeps.problems import COMMAND_LINE, Problem, RefusedError
+from sweeps.problems import COMMAND_LINE, RefusedError, refusal
 from tracking.observed.record import is_observed
 from tracking.study import Study
 
@@ -19,16 +18,14 @@ NAMES_TASK = (f"{TASK_KEY}=", "paths.runs=", "sweep.name=")
 """How the overrides begin that decide the task."""
 
 
-def library_of(
-    overrides: list[str], here: Path, record: StudyRecord | None = None, trains: bool = True
-) -> Library:
+def library_of(overrides: list[str], here: Path, trains: bool = True) -> Library:
     """The configuration of the command's task. Raises RefusedError if it cannot be imported.
 
     To read a study needs no task: without ``trains``, the default task's files stand in for those
     of a recorded task.
     """
     try:
-        return Library(record.source if record else source_named(overrides, here), here)
+        return Library(source_named(overrides, here), here)
     except RefusedError:
         if trains or any(text.startswith(f"{TASK_KEY}=") for text in overrides):
             raise
@@ -55,7 +52,7 @@ def source_of_study(study: Study, here: Path) -> TaskSource:
         fault = f'is "{source.name}", now a task named {source.task.name}'
         fault += f"; {study.name} was made with {study.task.name}"
         allowed = "restore the file, or choose another study"
-        raise RefusedError([Problem(TASK_KEY, fault, allowed)])
+        raise refusal(TASK_KEY, fault, allowed)
     return source
 
 
@@ -65,7 +62,7 @@ def refuse_observed(study: Study) -> None:
         table = command("table", by_name(study.folder))
         fault = f"is {study.name}, which was imported: allelse did not run its trials"
         allowed = f"type `{table}`, or choose another name to train"
-        raise RefusedError([Problem("sweep.name", fault, allowed)])
+        raise refusal("sweep.name", fault, allowed)
 
 
 def _typed_source(name: str, here: Path) -> TaskSource:

@@ -1,7 +1,6 @@
 """What Hydra composes from a command's overrides: the tree, and the files that it comes from."""
 
 from pathlib import Path
-from typing import Any
 
 from rich import box
 from rich.markup import escape
@@ -10,10 +9,11 @@ from rich.table import Table
 from sweeps.config.hydra import Library, resolved
 from sweeps.config.overrides import parse_overrides
 from sweeps.planning.study_rows.command_task import TASK_KEY, library_of
-from sweeps.problems import RefusedError
+from sweeps.problems import RefusedError, refuse
+from sweeps.trees import Tree
 
 
-def job_of(overrides: list[str]) -> dict[str, Any]:
+def job_of(overrides: list[str]) -> Tree:
     """As `hydra.compose("config", overrides)`, resolved. Raises RefusedError."""
     library, options = _checked(overrides)
     tree, problems = resolved(library.compose(*options))
@@ -35,6 +35,5 @@ def _checked(overrides: list[str]) -> tuple[Library, list[str]]:
     """The overrides without the task, which Hydra does not know. Raises RefusedError."""
     library = library_of(overrides, Path.cwd())
     _, problems = parse_overrides(overrides, library)
-    if problems:
-        raise RefusedError(problems)
+    refuse(problems)
     return library, [text for text in overrides if not text.startswith(f"{TASK_KEY}=")]

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import Any
 
 from sweeps.config.overrides import Overrides
 from sweeps.config.row_scale import Kept
 from sweeps.config.schema import Schema
 from sweeps.config.settings import Settings
+from sweeps.trees import Values
 from tracking.table.caption import scaling_note
 
 
@@ -22,7 +22,7 @@ class ComposedRow:
 
     name: str
     settings: Settings
-    changes: dict[str, Any]
+    changes: Values
     kept: Kept = field(default_factory=Kept)
     location: str | None = None
     before_scaling: str = ""
@@ -51,7 +51,7 @@ class Composition:
 
     @property
     def schema(self) -> Schema:
-        return Schema.of(self.base.source.task)
+        return self.base.schema
 
     @property
     def shared(self) -> Settings:
@@ -80,7 +80,7 @@ class Composition:
         if not keys:
             return []
         scale = self.base.scale.name
-        steps = self.base.source.task.steps(self.base.trial)
+        steps = self.base.task.steps(self.base.trial)
         ignored = ", ".join(keys)
         return [f"At scale {scale} every row trains for {steps} steps; ignored: {ignored}."]
 

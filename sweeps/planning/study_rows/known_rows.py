@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sweeps.config.files import BASE, Folders
+from sweeps.config.hydra import Library
 from sweeps.config.schema import Schema
 from sweeps.planning.studies.advice import command
 from sweeps.planning.studies.study_overrides import placed
@@ -60,9 +61,10 @@ def _rows_of_files(names: Sequence[str], record: StudyRecord, here: Path) -> lis
     them."""
     if not names:
         return []
+    library = Library(record.source, here)
     quoted_names = ",".join(map(quoted, [BASE, *names]))
     try:
-        composition = compose_sweep([f"sweep.rows=[{quoted_names}]"], here, record)
+        composition = compose_sweep([f"sweep.rows=[{quoted_names}]"], library, record)
     except RefusedError:
         return []
     return [row for row in composition.rows if row.name in names]

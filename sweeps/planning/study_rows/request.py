@@ -1,7 +1,6 @@
 """What a command asks for: its overrides, read and checked, and what rows are composed from."""
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from sweeps.config.files import BASE
@@ -13,9 +12,7 @@ from sweeps.config.row_scale import Layered
 from sweeps.config.rows import ALL, RowTrees, Scaled
 from sweeps.config.settings import VARY
 from sweeps.planning.studies.advice import other_study
-from sweeps.planning.study_rows.command_task import library_of
 from sweeps.planning.study_rows.study_record import StudyRecord
-from sweeps.problems import COMMAND_LINE, Problem
 from sweeps.trees import Values, assigned
 
 HOW_TO_RESTORE = "restore the file, or choose another sweep.name"
@@ -30,7 +27,6 @@ class Request:
     which are reported together.
     """
 
-    here: Path
     record: StudyRecord | None
     typed: Overrides
     overrides: Overrides
@@ -54,6 +50,14 @@ class Request:
     @property
     def base(self) -> Layered | None:
         return self.trees.base
+
+    @property
+    def ignored_notes(self) -> tuple[str, ...]:
+        """A line on a file that is not read, if there is one."""
+        ignored = self.library.folders.ignored
+        if not ignored:
+            return ()
+        return (f"{ignored} is not read: change base by a row, a scale or overrides.",)
 
     def scaled(self, row: str) -> Scaled | None:
         """The row after scaling; None if it cannot be composed.
@@ -80,21 +84,18 @@ class Request:
 
 def read_request(
     overrides: list[str],
-    here: Path,
-    record: StudyRecord | None,
-    library: Library | None = None,
-    trains: bool = True,
+    library: Library,
+    record: StudyRecord | None = None,
     sweeps: bool = False,
 ) -> Request:
     """The parsed overrides, with the problems of their form and of the files that they choose.
 
     ``sweeps``: a key may have several values, and the task's own key for a seed sets
-    ``sweep.seeds``. Raises RefusedError if the task cannot be imported.
+    ``sweep.seeds``.
     """
-    library = library or library_of(overrides, here, record, trains)
     recorded_rows = tuple(record.rows) if record else ()
     typed, problems = parse_overrides(overrides, library, recorded_rows, sweeps)
-    merged = typed if record is None else _after_record(typed, record, library)
+    merged = record.below(typed) if record else typed
     study = record.study.folder if record else None
     collector = ProblemCollector(library, typed, merged, study, recorded_rows)
     if record is not None:
@@ -102,7 +103,7 @@ def read_request(
         collector.way_out = f"; recorded by {record.study.name}: {hint}"
     collector.problems += problems
     values = {key: value for key, value in merged.values.items() if key != VARY}
-    trees = RowTrees(collector, values)
+    trees = RowTrees(collector)
     _check_files(collector, trees)
     if values.get("sweep.rows") == ALL:
         values["sweep.rows"] = trees.listed
@@ -110,13 +111,7 @@ def read_request(
     if seeds is not None:
         values.pop(str(library.schema.seed), None)
         values["sweep.seeds"] = seeds
-    return Request(here, record, typed, merged, values, collector, trees)
-
-
-def _after_record(typed: Overrides, record: StudyRecord, library: Library) -> Overrides:
-    """The typed overrides on top of the study's recorded ones."""
-    replaced_groups = library.schema.scoring_groups & typed.choices.keys()
-    return typed.after(record.options, record.overrides(replaced_groups))
+    return Request(record, typed, merged, values, collector, trees)
 
 
 def _check_files(collector: ProblemCollector, trees: RowTrees) -> None:
@@ -146,9 +141,3 @@ def _typed_seeds(collector: ProblemCollector) -> list[Any] | None:
         allowed = "give the seeds once, with sweep.seeds=[1,2,3]"
         collector.refuse(key, "and sweep.seeds are both given", allowed)
     return typed.sweeps.get(key) or [typed.values[key]]
-
-
-def unknown_row(request: Request, row: str) -> Problem | None:
-    """The refusal of a row without a file, which neither the study nor this command has."""
-    more_names = [*request.collector.recorded_rows, *request.made.rows]
-    return request.library.folders.unknown_option("row", row, COMMAND_LINE, more_names)

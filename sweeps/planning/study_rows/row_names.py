@@ -6,8 +6,8 @@ from typing import Any
 
 from sweeps.config.files import BASE
 from sweeps.config.settings import VARY
-from sweeps.planning.study_rows.request import Request, unknown_row
-from sweeps.problems import Problem
+from sweeps.planning.study_rows.request import Request
+from sweeps.problems import COMMAND_LINE, Problem
 from sweeps.trees import Values
 
 BASE_IS_ADDED = "Added row base, because every row is compared with it."
@@ -53,7 +53,7 @@ def row_of_trial(request: Request) -> NamedRows:
     _refuse_several(request)
     _make_varied_rows(request)
     name = request.collector.chosen.get("row", BASE)
-    unknown = unknown_row(request, name)
+    unknown = _unknown_row(request, name)
     if unknown:
         request.collector.problems.append(unknown)
         return NamedRows([])
@@ -64,6 +64,12 @@ def row_of_trial(request: Request) -> NamedRows:
             if key in request.typed.values:
                 request.collector.refuse(key, "makes rows for `allelse sweep`", allowed)
     return NamedRows([name])
+
+
+def _unknown_row(request: Request, row: str) -> Problem | None:
+    """The refusal of a row without a file, which neither the study nor this command has."""
+    more_names = [*request.collector.recorded_rows, *request.made.rows]
+    return request.library.folders.unknown_option("row", row, COMMAND_LINE, more_names)
 
 
 def _make_varied_rows(request: Request) -> None:
@@ -108,7 +114,7 @@ def _existing_rows(request: Request, rows: Any) -> list[str]:
         return []
     listed_names = [str(name) for name in rows]
     names = list(dict.fromkeys(listed_names))
-    unknown = {name: unknown_row(request, name) for name in names}
+    unknown = {name: _unknown_row(request, name) for name in names}
     problems = [
         replace(problem, key="sweep.rows", place=None) for problem in unknown.values() if problem
     ]

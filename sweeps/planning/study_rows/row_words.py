@@ -1,20 +1,20 @@
 """How tables describe a row: its cells, its change as text, and whether its size differs."""
 
 from collections.abc import Collection
-from typing import Any
 
 from sweeps.config.files import BASE
-from sweeps.config.schema import Schema, one_line
+from sweeps.config.schema import one_line
 from sweeps.config.settings import Settings
 from sweeps.planning.study_rows.composed_rows import ComposedRow, Composition
 from sweeps.task import Costs
+from sweeps.trees import Values
 from tracking.words import LONGEST_CHANGE, shortened
 
 TOLERANCE = 0.05
 """The share of base's parameters and FLOPs by which a row may differ without a note."""
 
 
-def cells(row: ComposedRow, base: Settings, changed: Collection[str] = ()) -> dict[str, Any]:
+def cells(row: ComposedRow, base: Settings, changed: Collection[str] = ()) -> Values:
     """The row's cells in the table: its differences from base, and for base the values with a
     symbol.
 
@@ -27,8 +27,8 @@ def cells(row: ComposedRow, base: Settings, changed: Collection[str] = ()) -> di
     return {name: value for name, value in row_values.items() if value != base_values[name]}
 
 
-def _base_cells(base: Settings, changed: Collection[str]) -> dict[str, Any]:
-    schema = Schema.of(base.source.task)
+def _base_cells(base: Settings, changed: Collection[str]) -> Values:
+    schema = base.schema
     values = schema.values(base.trial)
     base_cells = {}
     for key in schema.symbols:
@@ -47,13 +47,13 @@ def shown_change(row: ComposedRow, base: Settings) -> str:
 
 def describe(row: ComposedRow, base: Settings) -> str:
     """The row's change as text, such as "h 4, d_k = d_v = 16"."""
-    return Schema.of(base.source.task).described(cells(row, base))
+    return base.schema.described(cells(row, base))
 
 
-def _values_by_name(settings: Settings) -> dict[str, Any]:
+def _values_by_name(settings: Settings) -> Values:
     """All values that a row can vary, by short name. The seed is no part of a row's change, nor is
     where data is fetched."""
-    schema = Schema.of(settings.source.task)
+    schema = settings.schema
     values = schema.values(settings.trial)
     return {schema.short(key): value for key, value in values.items() if schema.is_recorded(key)}
 

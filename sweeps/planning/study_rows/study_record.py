@@ -1,11 +1,12 @@
 """What `study.json` records of a study's rows and settings: read, and written."""
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from sweeps.config.overrides import Overrides
 from sweeps.config.schema import Schema, task_card
 from sweeps.config.settings import Settings
 from sweeps.config.tasks import TaskSource
@@ -45,15 +46,17 @@ class StudyRecord:
         """Row and seed of every trial."""
         return [(trial.row, trial.seed) for trial in self.study.trials]
 
-    def overrides(self, replaced_groups: Collection[str]) -> Values:
-        """The study's overrides, without those in ``replaced_groups``: a typed option sets its
-        group as a whole."""
-        values = {
-            key: value
-            for key, value in self.values.items()
-            if key.partition(".")[0] not in replaced_groups
-        }
-        return values | {"sweep.name": self.study.name}
+    def below(self, typed: Overrides) -> Overrides:
+        """The study's overrides with the typed ones on top. A typed option sets its group as a
+        whole, if the group only scores."""
+        scoring_groups = Schema.of(self.source.task).scoring_groups
+        values = {}
+        for key, value in self.values.items():
+            group = key.partition(".")[0]
+            if group not in scoring_groups or group not in typed.choices:
+                values[key] = value
+        values["sweep.name"] = self.study.name
+        return Overrides(self.options | typed.choices, values | typed.values, typed.sweeps)
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,7 @@ def read_record(study: Study, source: TaskSource) -> StudyRecord:
 
 def values_of(settings: Settings) -> Values:
     """The final values that a study records, by dotted key: those of its task, and the scale's."""
-    schema = Schema.of(settings.source.task)
+    schema = settings.schema
     task_values = schema.values(settings.trial)
     values = {key: value for key, value in task_values.items() if schema.is_recorded(key)}
     for name, value in settings.to_dict()["scale"].items():
@@ -126,7 +129,7 @@ def recording(
         rows=tuple(rows[name] for name in names if name in rows),
         seeds=tuple(seeds),
         chosen=_chosen(composition, base),
-        task=task_card(composition.base.source.task),
+        task=task_card(composition.base.task),
     )
 
 

@@ -9,6 +9,7 @@ import yaml
 from filelock import FileLock
 
 from sweeps.config.files import TASKS
+from sweeps.config.hydra import Library
 from sweeps.config.schema import Schema, one_line
 from sweeps.config.tasks import OURS
 from sweeps.planning.study_rows.command_task import source_of_study
@@ -44,7 +45,7 @@ def with_todays_words(study: Study, here: Path) -> Study:
         return study
     try:
         record = read_record(study, source_of_study(study, here))
-        composition = compose_row([], here, record)
+        composition = compose_row([], Library(record.source, here), record)
     except RefusedError:  # `plan` says what is wrong there
         return study
     todays_words = {}

@@ -17,6 +17,7 @@ from urllib.parse import unquote, urlsplit
 
 from sweeps.command_task.code import command_files
 from sweeps.config.tasks import OURS, TaskSource, reference_of
+from sweeps.worker.user_code.environment import last_name
 from sweeps.worker.user_code.folder import settings_texts
 from sweeps.worker.user_code.imports import INSTALLS, holds_python
 from tracking.code import INSTALLED, Code
@@ -129,12 +130,12 @@ def _names_in(name: str, content: bytes) -> Iterator[str]:
             yield from _names_in_import(node)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield from _names_in_text(node.value)
-        elif isinstance(node, ast.Call) and _function_name(node) in IMPORTING:
+        elif isinstance(node, ast.Call) and last_name(node.func) in IMPORTING:
             arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
             for argument in arguments:
                 if isinstance(argument, ast.Constant):
                     yield str(argument.value).lstrip(".").partition(".")[0]
-        elif isinstance(node, ast.Call) and _function_name(node) in LISTING:
+        elif isinstance(node, ast.Call) and last_name(node.func) in LISTING:
             yield from name.split("/")[:-1] or [EVERY]
 
 
@@ -153,11 +154,6 @@ def _names_in_text(text: str) -> Iterator[str]:
         if text.endswith(".py") and not names:
             names = [EVERY]
         yield from names
-
-
-def _function_name(call: ast.Call) -> str:
-    """The last name of the function that is called."""
-    return str(getattr(call.func, "attr", getattr(call.func, "id", "")))
 
 
 def _contents(root: Path, without: Path | None = None) -> dict[str, bytes]:

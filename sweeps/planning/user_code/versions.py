@@ -35,8 +35,8 @@ def with_code(plan: Plan, any_code: bool = False) -> Plan:
     """The plan with the code that its trials run. Raises RefusedError if other code trained a part
     of the study, unless ``any_code`` is allowed."""
     study = plan.before
-    today = user_code(plan.composition.shared.source)
-    versions = held_codes(study, plan.composition.shared.paths.checkpoints) if study else ()
+    today = user_code(plan.shared.source)
+    versions = held_codes(study, plan.shared.paths.checkpoints) if study else ()
     if today is None:
         return _running(plan, None, ())
     if study is None or not versions:

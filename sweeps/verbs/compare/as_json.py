@@ -10,10 +10,12 @@ from tracking.statistics.samples import SampleTest
 from tracking.statistics.side_comparison import FIRST, SECOND, Compared, Differing, MetricCompared
 from tracking.statistics.sides import Side
 
+JsonObject = dict[str, Any]
+
 
 def comparison_json(
     comparisons: Sequence[Compared], samples: Differing, left_out: Sequence[list[str]]
-) -> dict[str, Any]:
+) -> JsonObject:
     """The pairs, the rows that only one study has finished, and the samples that differ most."""
     return {
         "pairs": [_pair_json(comparison) for comparison in comparisons],
@@ -22,7 +24,7 @@ def comparison_json(
     }
 
 
-def _samples_json(samples: Differing) -> dict[str, Any]:
+def _samples_json(samples: Differing) -> JsonObject:
     return {
         "metric": samples.metric and samples.metric.name,
         "set": samples.set_name,
@@ -34,7 +36,7 @@ def _samples_json(samples: Differing) -> dict[str, Any]:
     }
 
 
-def _pair_json(comparison: Compared) -> dict[str, Any]:
+def _pair_json(comparison: Compared) -> JsonObject:
     first, second = comparison.sides
     return {
         FIRST: _side_json(first),
@@ -46,7 +48,7 @@ def _pair_json(comparison: Compared) -> dict[str, Any]:
     }
 
 
-def _side_json(side: Side) -> dict[str, Any]:
+def _side_json(side: Side) -> JsonObject:
     return {
         "name": side.label,
         "study": side.study.name,
@@ -54,7 +56,7 @@ def _side_json(side: Side) -> dict[str, Any]:
     }
 
 
-def _metric_json(compared: MetricCompared) -> dict[str, Any]:
+def _metric_json(compared: MetricCompared) -> JsonObject:
     return {
         "metric": compared.metric.name,
         "set": compared.set_name,
@@ -68,7 +70,7 @@ def _metric_json(compared: MetricCompared) -> dict[str, Any]:
     }
 
 
-def _test_json(test: RowTest | SampleTest | str) -> dict[str, Any]:
+def _test_json(test: RowTest | SampleTest | str) -> JsonObject:
     """A test. One over seeds has the names of the table's CSV, and its finding in words."""
     if isinstance(test, str):
         return {"untested": test}

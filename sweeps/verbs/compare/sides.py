@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sweeps.planning.studies.advice import must_finish
 from sweeps.planning.studies.known_studies import study_names
-from sweeps.problems import Problem, RefusedError
+from sweeps.problems import Problem, RefusedError, refusal, refuse
 from sweeps.verbs.names import (
     NameCheck,
     NamedTrials,
@@ -35,7 +35,7 @@ def refuse_unless_two(names: Sequence[str]) -> None:
     elif len(names) == 1:
         fault = f"names only {names[0]}"
     allowed = "must be two trials, two rows or two studies"
-    raise RefusedError([Problem(SIDES_KEY, fault, allowed)])
+    raise refusal(SIDES_KEY, fault, allowed)
 
 
 def named_sides(names: Sequence[str], study: Study, runs: Path) -> tuple[NamedTrials, NamedTrials]:
@@ -93,8 +93,7 @@ def finished_pairs(first: NamedTrials, second: NamedTrials) -> list[SidePair]:
         if not side.trials:
             states = trials.states()
             problems.append(unfinished(SIDES_KEY, trials.name, states, trials.study.folder))
-    if problems:
-        raise RefusedError(problems)
+    refuse(problems)
     return [(sides[0], sides[1])]
 
 
@@ -112,7 +111,7 @@ def _row_pairs(first: NamedTrials, second: NamedTrials) -> list[SidePair]:
             pairs.append((first_side, second_side))
     if not pairs:
         fault = f"{first.name} and {second.name} have no finished row in common"
-        raise RefusedError([Problem(SIDES_KEY, fault, must_finish(first.study.folder))])
+        raise refusal(SIDES_KEY, fault, must_finish(first.study.folder))
     return pairs
 
 

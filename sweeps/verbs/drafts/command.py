@@ -13,8 +13,8 @@ from sweeps.command_task.draft_text import text_of_draft
 from sweeps.command_task.lookup import FOLDER, NAME
 from sweeps.command_task.template import split
 from sweeps.config.tasks import ENTRY_POINTS, OURS, known_tasks
-from sweeps.console import OUT, next_command
-from sweeps.problems import Problem, RefusedError
+from sweeps.console import OUT, next_command, print_line
+from sweeps.problems import Problem, refuse
 from tracking.shell import shell_line
 from tracking.uri import is_secret
 
@@ -28,16 +28,15 @@ def write_draft(name: str, typed: Sequence[str], here: Path) -> None:
     """Write the file, and show what the words became. Raises RefusedError before it writes."""
     words = list(split(typed[0])) if len(typed) == 1 else list(typed)
     problems = [*_name_problems(name, here), *_word_problems(words)]
-    if problems:
-        raise RefusedError(problems)
+    refuse(problems)
     drafted = draft(words, here)
     path = FOLDER / f"{name}.yaml"
     (here / FOLDER).mkdir(parents=True, exist_ok=True)
     (here / path).write_text(text_of_draft(drafted), "utf-8")
     OUT.print(_table(drafted))
-    OUT.print(f"Wrote {escape(str(path))}", soft_wrap=True)
+    print_line(OUT, f"Wrote {path}")
     for line in ADVICE:
-        OUT.print(escape(line), soft_wrap=True)
+        print_line(OUT, line)
     next_command(f"allelse probe -- {shell_line(words[len(drafted.env) :])}")
 
 

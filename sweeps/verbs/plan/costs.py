@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
-from sweeps.console import ERR
+from sweeps.console import ERR, print_line
 from sweeps.planning.studies.advice import command
 from tracking.table.text import Column, said
 from tracking.words import listed, time
@@ -49,7 +49,7 @@ def calibrated(plan: "Plan") -> bool:
         calibrate(plan, lambda text: ERR.print(escape(text), style="dim"))
     except CalibrationError as error:
         for line in error.details.strip().splitlines()[-SHOWN_LINES:]:
-            ERR.print(escape(line), style="dim", soft_wrap=True, highlight=False)
+            print_line(ERR, line, "dim")
         ERR.print(
             f"[bold red]Failed[/] in calibration: {escape(str(error))}",
             soft_wrap=True,
@@ -63,7 +63,7 @@ def cluster_nodes(plan: "Plan") -> list[Mapping[str, float]] | None:
     """The resources that Ray reports for each node of a cluster; None for this machine."""
     from sweeps.preflight.nodes import nodes_of
 
-    cluster = plan.composition.shared.cluster
+    cluster = plan.shared.cluster
     if cluster.address is None:
         return None
     return [node.total for node in nodes_of(cluster)]
@@ -102,7 +102,7 @@ def _sum_words(estimate: "Estimate") -> str:
 
 def _time_of(estimate: "Estimate", line: "Sequence[PlannedTrial]") -> str:
     """The sum over the trials of the line."""
-    names = [planned.trial.name for planned in line]
+    names = [planned.name for planned in line]
     predictions = [estimate.times[name] for name in names if name in estimate.times]
     if len(predictions) < len(names):
         return UNKNOWN
@@ -113,7 +113,7 @@ def _time_of(estimate: "Estimate", line: "Sequence[PlannedTrial]") -> str:
 
 def _memory_of(estimate: "Estimate", line: "Sequence[PlannedTrial]") -> str:
     """The largest need of the trials of the line."""
-    names = [planned.trial.name for planned in line]
+    names = [planned.name for planned in line]
     memories = [estimate.memories[name] for name in names if name in estimate.memories]
     if not memories:
         return UNKNOWN
@@ -152,7 +152,7 @@ def _time_line(estimate: "Estimate", overrides: Sequence[str]) -> str:
 
 def _source_to_come(estimate: "Estimate", overrides: Sequence[str]) -> str:
     """What will measure the time of the trials."""
-    if not estimate.here or estimate.plan.composition.shared.cluster.workers > 1:
+    if not estimate.here or estimate.plan.shared.cluster.workers > 1:
         return "the first finished trial will show it."
     if estimate.plan.running:
         return "the running trials will show it."
@@ -161,7 +161,7 @@ def _source_to_come(estimate: "Estimate", overrides: Sequence[str]) -> str:
 
 def _sources(estimate: "Estimate") -> str:
     """Where the times come from."""
-    names = [planned.trial.name for planned in estimate.to_run]
+    names = [planned.name for planned in estimate.to_run]
     predictions = [estimate.times[name] for name in names if name in estimate.times]
     if not predictions:
         return ""
@@ -187,7 +187,7 @@ def _memory_lines(estimate: "Estimate") -> Iterator[tuple[str, bool]]:
     if memory.place == "cuda":
         yield f"GPU memory: {worker}.", False
         return
-    workers = estimate.side_by_side * estimate.plan.composition.shared.cluster.workers
+    workers = estimate.side_by_side * estimate.plan.shared.cluster.workers
     if estimate.machine_bytes is None or not workers:
         yield f"Memory: {worker}.", False
         return

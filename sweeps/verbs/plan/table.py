@@ -50,7 +50,7 @@ def _columns(
 ) -> "tuple[Column[list[PlannedTrial]], ...]":
     params = millions if task_card(plan.task).millions else parameters
     seed_head = "seeds" if len(lines) < len(plan.trials) else "seed"
-    held_trials = {planned.trial.name for planned in plan.running}
+    held_trials = {planned.name for planned in plan.running}
     return (
         said("row", lambda line: line[0].trial.row, "name"),
         said("change", lambda line: line[0].trial.change),
@@ -68,7 +68,7 @@ def _trials_by_line(plan: "Plan") -> "list[list[PlannedTrial]]":
     is_large = len(plan.trials) > MOST_TRIAL_LINES
     lines: dict[str, list[PlannedTrial]] = {}
     for planned in plan.trials:
-        name = planned.trial.row if is_large else planned.trial.name
+        name = planned.trial.row if is_large else planned.name
         lines.setdefault(name, []).append(planned)
     return list(lines.values())
 
@@ -102,11 +102,11 @@ def _state(plan: "Plan", planned: "PlannedTrial", held_trials: Collection[str]) 
     """
     if planned.finished:
         return "finished"
-    source = plan.sources.get(planned.trial.name)
+    source = plan.sources.get(planned.name)
     if source is not None:
         origin = f"taken from {source.study.name}"
         return origin if source.is_scored else f"{origin}, to score"
-    is_held = planned.trial.name in held_trials
+    is_held = planned.name in held_trials
     if planned.host is not None and not is_held:
         host = planned.host
         fault = "" if planned.can_run else weights_fault(host.folder, host.trial.key)
@@ -120,8 +120,8 @@ def _state(plan: "Plan", planned: "PlannedTrial", held_trials: Collection[str]) 
 
 def _totals(plan: "Plan") -> list[str]:
     """Such as "2 of 4 trials, 1 running or waiting", and the FLOPs of these two."""
-    running = {planned.trial.name for planned in plan.running}
-    to_run = [planned for planned in plan.pending if planned.trial.name not in running]
+    running = {planned.name for planned in plan.running}
+    to_run = [planned for planned in plan.pending if planned.name not in running]
     scoring = sum(planned.host is not None for planned in to_run)
     words = f"{len(to_run)} of {len(plan.trials)} trials"
     if scoring:
@@ -130,7 +130,7 @@ def _totals(plan: "Plan") -> list[str]:
         words += f", {len(running)} running or waiting"
     if plan.to_take:
         words += f", {len(plan.to_take)} taken"
-    to_train = [planned for planned in to_run if planned.trial.name not in plan.sources]
+    to_train = [planned for planned in to_run if planned.name not in plan.sources]
     total = ""
     if to_train:
         total = flops(_flops(to_train)) or UNKNOWN_COST

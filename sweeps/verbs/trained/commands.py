@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 
 from sweeps.config.tasks import DEFAULT_TASK, TaskSource, known_tasks, source_of
 from sweeps.console import next_command, print_refusal
-from sweeps.problems import Problem, RefusedError
+from sweeps.problems import RefusedError, refusal
 from sweeps.task import Trained, Typed
 from sweeps.verbs.command import Trials, guarded, refuse_without_extra
 from sweeps.verbs.trained.evaluate import evaluate
@@ -117,7 +117,9 @@ def _command(verb: Callable[..., Any], source: TaskSource) -> Callable[..., int 
     """
     types, parameters = _signature(verb, source)
     typed_names = [parameter.name for parameter in parameters if parameter.annotation is Typed]
-    texts = {parameter.name: _metavar(parameter) for parameter in parameters if _is_text(parameter)}
+    texts = {
+        parameter.name: parameter.name.upper() for parameter in parameters if _is_text(parameter)
+    }
 
     def run(arguments: list[str], **options: Any) -> int | None:
         refuse_without_extra()
@@ -153,11 +155,6 @@ def _is_text(parameter: inspect.Parameter) -> bool:
     return any(isinstance(entry, ARGUMENT) for entry in metadata)
 
 
-def _metavar(parameter: inspect.Parameter) -> str:
-    """The name of a text in help and refusals, such as SENTENCE."""
-    return parameter.name.upper()
-
-
 def _arguments(texts: Sequence[str]) -> Any:
     """The annotation of what the command takes besides options."""
     if not texts:
@@ -184,7 +181,7 @@ def _signature(
     except (NameError, TypeError, ValueError, KeyError):
         name = getattr(verb, "__name__", verb)
         fault = f'is "{source.name}", whose verb {name} cannot be called'
-        raise RefusedError([Problem("task", fault, FIRST_PARAMETER)]) from None
+        raise refusal("task", fault, FIRST_PARAMETER) from None
     return types, [
         parameter.replace(annotation=hints.get(parameter.name, parameter.annotation))
         for parameter in parameters

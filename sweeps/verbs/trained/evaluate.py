@@ -9,8 +9,8 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from sweeps.console import ERR, OUT, print_json
-from sweeps.problems import Problem, RefusedError, nearest
+from sweeps.console import ERR, OUT, print_json, print_line
+from sweeps.problems import Typo, refusal
 from sweeps.task import Metric, Trained
 from sweeps.verbs.command import Json
 
@@ -66,7 +66,7 @@ def evaluate(
     old = sum(not evaluation.is_new for evaluation in evaluations)
     if old:
         origin = "were made before and are read from the trials' folders"
-        OUT.print(f"{old} of {len(evaluations)} scores {origin}", style="dim", soft_wrap=True)
+        print_line(OUT, f"{old} of {len(evaluations)} scores {origin}", "dim")
     return 0
 
 
@@ -76,7 +76,7 @@ def _evaluations_of(trained: "TrainedTrial") -> Iterator[Evaluation]:
     from sweeps.verbs.trained.scoring import by_recorded_code, score, sets_of_other_code
 
     def print_notice(text: str) -> None:
-        ERR.print(escape(f"{trained.name}: {text}"), soft_wrap=True)
+        print_line(ERR, f"{trained.name}: {text}")
 
     trained = by_recorded_code(trained)
     old_sets = {*trained.scored}
@@ -101,7 +101,7 @@ def _print_different_codes(trials: Sequence["TrainedTrial"]) -> None:
 
 
 def _warn(line: str) -> None:
-    ERR.print(escape(line), style="yellow", soft_wrap=True)
+    print_line(ERR, line, "yellow")
 
 
 def _refuse_unknown_set(trials: Sequence["TrainedTrial"], set_name: str | None) -> None:
@@ -111,7 +111,7 @@ def _refuse_unknown_set(trials: Sequence["TrainedTrial"], set_name: str | None) 
         sets |= dict.fromkeys(trained.result()["scores"])
     if set_name is not None and set_name not in sets:
         allowed = f"must be one of {', '.join(sets)}"
-        raise RefusedError([Problem("--set", f'is "{set_name}"', allowed, nearest(set_name, sets))])
+        raise refusal("--set", f'is "{set_name}"', allowed, Typo(set_name, tuple(sets)))
 
 
 def _table(evaluations: Sequence[Evaluation], metrics: Sequence[Metric]) -> Table:

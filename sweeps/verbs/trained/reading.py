@@ -12,11 +12,11 @@ from sweeps.config.settings import Settings
 from sweeps.config.tasks import TaskSource
 from sweeps.fields import parse
 from sweeps.planning.study_rows.study_record import moved, moved_value
-from sweeps.problems import COMMAND_LINE, Problem, RefusedError
+from sweeps.problems import COMMAND_LINE, Problem, RefusedError, refusal
 from sweeps.task import Task, Typed
 from sweeps.trees import assigned
 from sweeps.verbs.names import TRIAL_KINDS, unfinished
-from sweeps.verbs.texts import data_folder
+from sweeps.verbs.texts import data_of_trial
 from sweeps.verbs.trained.stored_weights import StoredWeights, stored_weights, study_lineage
 from sweeps.verbs.trained.trained_trial import TrainedTrial
 from sweeps.worker.checkpoint_files import MANIFEST
@@ -76,7 +76,7 @@ def _read_checkpoint(path: Path, source: TaskSource, settings: Settings) -> Trai
     match = CHECKPOINT.search(path.as_posix())
     if match is None:
         allowed = "must be the folder <key>-<lineage>/a<attempt>/step-<n> of a trial's checkpoints"
-        raise RefusedError([Problem("TRIAL", f"{path} is not a checkpoint of a trial", allowed)])
+        raise refusal("TRIAL", f"{path} is not a checkpoint of a trial", allowed)
     root = match[1]
     attempt = int(match[2])
     step = int(match[3])
@@ -86,7 +86,7 @@ def _read_checkpoint(path: Path, source: TaskSource, settings: Settings) -> Trai
     trial_root = root_name(trial.key, lineage.name if lineage else "")
     if root != trial_root:
         fault = f"{path} belongs to trial {root}, but {trial.name} is {trial_root}"
-        raise RefusedError([Problem("TRIAL", fault, "must be inside its trial's folder")])
+        raise refusal("TRIAL", fault, "must be inside its trial's folder")
     record = weights_record(lineage or Lineage(), attempt, step)
     weights = replace(trial.weights, checkpoints=str(checkpoints), attempt=attempt, record=record)
     return replace(trial, weights=weights, attempt=attempt, step=step)
@@ -120,12 +120,11 @@ def _read_trial(path: Path, source: TaskSource, settings: Settings) -> TrainedTr
         trained_config=config,
         config=config,
         key=stored["key"],
-        fingerprint=stored["data_fingerprint"],
         step=step,
         ended=step,
         attempt=result.get("attempt", 0),
         weights=weights,
-        data_folder=data_folder(task, stored, Path(settings.paths.data), folder),
+        task_data=data_of_trial(task, stored, Path(settings.paths.data), folder),
         tracking_uri=settings.tracking.uri,
     )
 
@@ -151,9 +150,7 @@ def _card(path: Path, task: Task[Any]) -> Card:
     if card.name != task.name:
         fault = f"{path.name} is a trial of the task {card.name}"
         hint = "`allelse table` shows the results of any task"
-        raise RefusedError(
-            [Problem("TRIAL", fault, f"must be one of the task {task.name}; {hint}")]
-        )
+        raise refusal("TRIAL", fault, f"must be one of the task {task.name}; {hint}")
     return replace(card, sets_without_artifacts=current.sets_without_artifacts)
 
 

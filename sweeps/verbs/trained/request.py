@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sweeps.config.tasks import TaskSource
 from sweeps.planning.studies.study_overrides import naming
-from sweeps.problems import COMMAND_LINE, Problem, RefusedError, damaged
+from sweeps.problems import COMMAND_LINE, Problem, RefusedError, damaged, refusal, refuse
 from sweeps.task import Typed
 from sweeps.verbs.names import named_folder, named_folders
 from tracking.files import DamagedFileError
@@ -46,7 +46,7 @@ class Request:
         if len(self.names) > 1:
             fault = f"names {len(self.names)}: {', '.join(self.names)}"
             allowed = "must name one trial or folder" if takes_folder else "must name one trial"
-            raise RefusedError([Problem("TRIAL", fault, allowed)])
+            raise refusal("TRIAL", fault, allowed)
         path = named_folder(self.names[0], self.settings)
         if takes_folder and not is_of_study(path):
             return path
@@ -68,8 +68,7 @@ class Request:
                 problems += error.problems
             except DamagedFileError as error:
                 problems.append(damaged(error))
-        if problems:
-            raise RefusedError(problems)
+        refuse(problems)
         return list(trials.values())
 
     def _typed(self) -> list[Typed]:
@@ -100,6 +99,7 @@ def read_request(
     """
     from sweeps.config.hydra import Library
     from sweeps.config.overrides import parse_overrides
+    from sweeps.planning.study_rows.command_task import library_of
     from sweeps.planning.study_rows.compose import compose_settings
 
     overrides = [argument for argument in arguments if _is_override(argument, bool(texts))]
@@ -120,11 +120,11 @@ def read_request(
     values = names[1 : 1 + len(texts)]
     for missing in texts[len(values) :]:
         problems.append(Problem(missing, "is missing", "must follow the trial, in quotes"))
-    if problems:
-        raise RefusedError(problems)
+    refuse(problems)
     typed = Typed({key: value for key, value in parsed.values.items() if key in scoring_keys})
     trials = [*names[:1], *names[1 + len(values) :]]
-    settings = compose_settings(naming(overrides))
+    names_study = naming(overrides)
+    settings = compose_settings(names_study, library_of(names_study, Path.cwd(), trains=False))
     return Request(source, trials, typed, settings, parsed.sweeps, values)
 
 

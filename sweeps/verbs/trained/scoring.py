@@ -10,14 +10,13 @@ from typing import Any
 from sweeps.config.schema import Schema
 from sweeps.config.tasks import TaskSource, load_task
 from sweeps.planning.user_code.versions import recorded_code
-from sweeps.problems import damaged
+from sweeps.problems import damaged, refusal
 from sweeps.task import Problem, RefusedError, Task
 from sweeps.trees import dotted, nested
 from sweeps.verbs.trained.stored_weights import lineage_of
 from sweeps.verbs.trained.trained_trial import TrainedTrial
 from sweeps.worker.attempt import Driver
 from sweeps.worker.events import Assignment, Evaluated, Event, Finished, HostWeights, Noticed
-from sweeps.worker.prepared import identity
 from sweeps.worker.user_code.folder import ready_code
 from sweeps.worker.user_code.imports import running_code
 from tracking.files import DamagedFileError
@@ -101,21 +100,21 @@ def _assignment(trained: TrainedTrial, source: TaskSource, folder: str) -> Assig
     """An attempt that only scores. ``folder`` is for its own files. Raises RefusedError."""
     result = trained.result()
     _refuse_checkpoint(trained)
-    code = _code_of(trained)
+    data = replace(trained.task_data, task=source.task)
     return Assignment(
         task=source.name,
         folder=source.folder,
         config=_config_for(trained, source.task),
         seed=result["seed"],
         attempt=trained.attempt,
-        data_folder=str(trained.data_folder),
-        data_fingerprint=trained.fingerprint,
+        data_folder=str(data.place),
+        data_fingerprint=data.fingerprint,
         checkpoints=folder,
         key=trained.key,
-        prepared_as=identity(source.task, trained.data_folder, trained.fingerprint, code),
+        prepared_as=data.identity(),
         trial=trained.name,
         weights=_host_weights(trained),
-        code=code,
+        code=_code_of(trained),
     )
 
 
@@ -124,7 +123,7 @@ def _refuse_checkpoint(trained: TrainedTrial) -> None:
     if trained.step != trained.ended:
         fault = f"is {trained.name}, but this task's work only scores the last state"
         allowed = f"must be {trained.folder.name}, not one of its checkpoints"
-        raise RefusedError([Problem("TRIAL", fault, allowed)])
+        raise refusal("TRIAL", fault, allowed)
 
 
 def _host_weights(trained: TrainedTrial) -> HostWeights:

@@ -16,15 +16,16 @@ from sweeps.planning.studies.known_studies import known_study
 from sweeps.planning.studies.trial_lock import trial_lock
 from sweeps.planning.user_code.files import user_code
 from sweeps.planning.user_code.versions import scoring_code
-from sweeps.problems import Problem, RefusedError
+from sweeps.problems import RefusedError, refusal
 from sweeps.task import NO_TEXTS, Keep, MissingStepError, Numbers, Saved, Texts
+from sweeps.trees import Values
 from sweeps.verbs.names import unfinished
 from sweeps.verbs.trained.stored_weights import StoredWeights, study_lineage
 from sweeps.worker.calls import Call, evaluation
 from sweeps.worker.checkpoint_files import OwnFormat
 from sweeps.worker.checkpoints import Checkpoints
-from sweeps.worker.events import Evaluated
-from sweeps.worker.prepared import data_place, prepared_folder
+from sweeps.worker.events import Evaluated, Head, SetScores
+from sweeps.worker.prepared import TaskData
 from tracking.code import Code, write_code
 from tracking.files import unless_lost
 from tracking.provenance import of_process
@@ -43,7 +44,7 @@ class TrainedTrial:
     """``trained_config`` is its configuration as trained; ``config`` may differ in scoring.
 
     ``step`` is that of its last checkpoint, or of the named one. ``ended`` is the last step, or 0
-    if training is not over. ``data_folder`` is its ``paths.data``. ``scorer`` is the user's code
+    if training is not over. ``task_data`` is what it was trained on. ``scorer`` is the user's code
     that scores; None for today's.
     """
 
@@ -52,12 +53,11 @@ class TrainedTrial:
     trained_config: Any
     config: Any
     key: str
-    fingerprint: str
     step: int
     ended: int
     attempt: int
     weights: StoredWeights
-    data_folder: Path
+    task_data: TaskData
     tracking_uri: str | None
     scorer: Code | None = None
 
@@ -72,25 +72,16 @@ class TrainedTrial:
 
     @property
     def data(self) -> Path:
-        task = self.source.task
-        provenance = self.files.provenance()
-        code = provenance.get("code") or ""
-        prepared = data_place(task, self.data_folder, self.fingerprint, code)
-        if not prepared.is_dir():
-            if task.fingerprint(self.trained_config) != self.fingerprint:
-                raise RefusedError([self._changed_data(prepared)])
+        data = self.task_data
+        identity = self.files.provenance().get("data_identity") or ""
+        if not data.folder.is_dir():
+            if self.source.task.fingerprint(self.trained_config) != data.fingerprint:
+                fault = f"{self.name} was trained on different data than its settings name now"
+                folder = data.folder.relative_to(data.place)
+                raise refusal("paths.data", fault, f"must hold {folder}, its prepared data")
             current = user_code(self.source)
-            code = "" if current is None else current.digest
-        identity = provenance.get("data_identity") or ""
-        return prepared_folder(
-            task, [self.trained_config], self.data_folder, self.fingerprint, identity, code
-        )
-
-    def _changed_data(self, prepared: Path) -> Problem:
-        """The refusal of data that has changed since the trial was trained."""
-        fault = f"{self.name} was trained on different data than its settings name now"
-        folder = prepared.relative_to(self.data_folder)
-        return Problem("paths.data", fault, f"must hold {folder}, its prepared data")
+            data = replace(data, code="" if current is None else current.digest)
+        return data.open([self.trained_config], identity)
 
     @property
     def scored(self) -> Mapping[str, Numbers]:
@@ -134,7 +125,7 @@ class TrainedTrial:
             **self.files.provenance(),
             **costs,
             "key": self.key,
-            "data_fingerprint": self.fingerprint,
+            "data_fingerprint": self.task_data.fingerprint,
         }
 
     def result(self) -> dict[str, Any]:
@@ -174,7 +165,7 @@ class TrainedTrial:
             except MissingStepError as missing:
                 fault = f"lacks a state: {missing}"
                 allowed = "must be steps with a checkpoint"
-                raise RefusedError([Problem(self.name, fault, allowed)]) from None
+                raise refusal(self.name, fault, allowed) from None
 
     def evaluated(
         self, on: str, scores: Numbers, texts: Texts = NO_TEXTS, samples: Iterable[Numbers] = ()
@@ -209,14 +200,14 @@ class TrainedTrial:
         if not MODEL_NAME.fullmatch(name):
             rules = "no / or : in NAME; only letters, digits, - and _ in ALIAS"
             allowed = f"must be NAME or NAME@ALIAS: {rules}"
-            raise RefusedError([Problem("the registered name", f'is "{name}"', allowed)])
+            raise refusal("the registered name", f'is "{name}"', allowed)
         study = self.folder.parent
         address = self.tracking_uri or current_store(study)
         run = (Ledger(study, address).get(self.key) or Sent("")).run
         if not run:
             trial = f"{study.name}/{self.folder.name}"
             fault = f"has no run at {without_password(address, mark='')}"
-            raise RefusedError([Problem(trial, fault, "run `allelse sync` to create it")])
+            raise refusal(trial, fault, "run `allelse sync` to create it")
         model_name, _, alias = name.partition("@")
         readme = model / "README.md"
         description = readme.read_text("utf-8") if readme.is_file() else ""
@@ -224,12 +215,12 @@ class TrainedTrial:
             register(model, model_name, alias or None, run, address, description, study.parent)
         except RegistryError as error:
             fix = "fix the cause, then run it again"
-            raise RefusedError([Problem(name, f"failed: {error}", fix)]) from error
+            raise refusal(name, f"failed: {error}", fix) from error
         version = f"{model_name}@{alias}" if alias else f"{model_name}/latest"
         return _serve_command(without_password(address), f"models:/{version}")
 
     @property
-    def _head(self) -> dict[str, Any]:
+    def _head(self) -> Head:
         """The first line of a set's statistics, as an attempt writes it."""
         record = self.weights.record
         attempt = record.get("attempt", self.attempt)
@@ -243,7 +234,7 @@ class TrainedTrial:
         return Schema.of(self.source.task)
 
     @property
-    def _settings(self) -> dict[str, Any]:
+    def _settings(self) -> Values:
         """The settings for scoring."""
         return self._schema.scoring(self.config)
 
@@ -259,7 +250,7 @@ class TrainedTrial:
         legal = NOT_IN_NAMES.sub("_", settings)
         return f"@{legal}" if legal == settings else f"@{with_digest(legal, settings)}"
 
-    def _changed(self, config: Any) -> dict[str, Any]:
+    def _changed(self, config: Any) -> Values:
         """The values that differ from the trial's own, by dotted key."""
         own_values = self._schema.values(self.trained_config)
         values = self._schema.values(config)
@@ -269,7 +260,7 @@ class TrainedTrial:
         path = PurePosixPath(text)
         return str(path.with_name(f"{path.stem}{self._suffix}{path.suffix}"))
 
-    def _add_to_result(self, set_name: str, new_scores: dict[str, Any]) -> None:
+    def _add_to_result(self, set_name: str, new_scores: SetScores) -> None:
         """Write ``result.json`` once all sets have scores of these weights: results never mix.
 
         After a change of settings, `allelse sweep` scores all sets again.
@@ -286,7 +277,7 @@ class TrainedTrial:
             self.files.write_result(result | scoring | {"scores": scores, WEIGHTS: weights})
 
     @cached_property
-    def _new_scores(self) -> dict[str, dict[str, Any]]:
+    def _new_scores(self) -> dict[str, SetScores]:
         """The scores that this command has made, by set."""
         return {}
 

@@ -75,11 +75,11 @@ def _names_in(content: bytes) -> Iterator[tuple[str, bool]]:
         elif isinstance(node, ast.Compare) and _is_environment(node.comparators[0]):
             yield from _text(node.left, False)
         elif isinstance(node, ast.Call) and node.args and _takes_name(node.func):
-            yield from _text(node.args[0], _last_name(node.func) in WRITING)
+            yield from _text(node.args[0], last_name(node.func) in WRITING)
 
 
 def _takes_name(function: ast.expr) -> bool:
-    name = _last_name(function)
+    name = last_name(function)
     of_environment = isinstance(function, ast.Attribute) and _is_environment(function.value)
     return name in ("getenv", "putenv", "unsetenv") or (
         of_environment and name in (*READING, *WRITING)
@@ -87,10 +87,11 @@ def _takes_name(function: ast.expr) -> bool:
 
 
 def _is_environment(expression: ast.expr) -> bool:
-    return _last_name(expression) == "environ"
+    return last_name(expression) == "environ"
 
 
-def _last_name(expression: ast.expr) -> str:
+def last_name(expression: ast.expr) -> str:
+    """Of a name or an attribute, such as the function of a call."""
     return str(getattr(expression, "attr", getattr(expression, "id", "")))
 
 

@@ -105,12 +105,9 @@ class CodeFolder:
                     pairs[today] = self.folders[root] / folder
         return list(pairs.items())
 
-    def _has(self, path: Path) -> bool:
-        """Whether this is a recorded file, or a folder with some."""
-        return path in self._recorded
-
     @cached_property
     def _recorded(self) -> set[Path]:
+        """The recorded files, and the folders that hold some."""
         recorded = set[Path]()
         for name in self.code.files:
             root, inner = split_name(name)
@@ -121,7 +118,7 @@ class CodeFolder:
     def _unrecorded(self, today: Path, here: Path) -> Iterator[str]:
         """The names of the folder's entries that are not recorded and do not hold a study."""
         for entry in os.scandir(today):
-            recorded = entry.name in NOT_LINKED or self._has(here / entry.name)
+            recorded = entry.name in NOT_LINKED or here / entry.name in self._recorded
             if not recorded and not (entry.is_dir() and self._holds_study(Path(entry.path))):
                 yield entry.name
 

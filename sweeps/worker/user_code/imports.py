@@ -113,9 +113,13 @@ class Imports:
 
     def _is_users(self, file: str) -> bool:
         real = Path(os.path.realpath(file))
-        roots = [Path(os.path.realpath(root)) for root in self.folder.code.roots.values()]
-        inside = any(real.is_relative_to(root) and _is_own(real, root) for root in roots)
-        return inside or real in self._behind_links
+        if real in self._behind_links:
+            return True
+        for root in self.folder.code.roots.values():
+            real_root = Path(os.path.realpath(root))
+            if real.is_relative_to(real_root) and _is_own(real, real_root):
+                return True
+        return False
 
     @cached_property
     def _behind_links(self) -> set[Path]:

@@ -156,6 +156,22 @@ def test_a_wrong_key_is_refused_with_the_nearest_one(folder: Path) -> None:
     assert "did you mean args.width?" in refusal(folder, "plan", "task=spiral", "widht=3")
 
 
+def test_a_task_names_what_others_call_its_keys(folder: Path) -> None:
+    names = 'OtherNames("learning_rate eta", "lr is divided by the step")'
+    source = SPIRAL.replace("lr: float", f"lr: Annotated[float, {names}]")
+    source = source.replace("Metric, task", "Metric, OtherNames, task")
+    (folder / "spiral.py").write_text(f"from typing import Annotated\n{source}")
+    message = refusal(folder, "plan", "task=spiral", "learning-rate=3")
+    assert "did you mean args.lr?" in message
+    assert "lr is divided by the step" in message
+
+
+def test_names_of_another_task_are_no_hint(folder: Path) -> None:
+    message = refusal(folder, "plan", "task=spiral", "n_embd=3")
+    assert "d_model" not in message
+    assert "did you mean" not in message
+
+
 def test_a_score_without_a_metric_fails_the_trial_by_its_name(folder: Path) -> None:
     text = SPIRAL.replace("return 1 / width + trial.seed", 'return {"acuracy": 1}')
     (folder / "spiral.py").write_text(text)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 from allelse_in_folder import own
+from composed_rows import composed_sweep
 from finished_trials import sweep
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
@@ -15,7 +16,6 @@ from typed import refusal, typed
 
 from sweeps.config.files import SHIPPED
 from sweeps.config.schema import Schema
-from sweeps.planning.study_rows.compose import compose_sweep
 
 ROWS = sorted(file.stem for file in (SHIPPED / "row").glob("*.yaml"))
 GROUPS = ("model", "train", "decode", "data")
@@ -25,7 +25,7 @@ GROUPS = ("model", "train", "decode", "data")
 def test_every_row_is_what_hydra_composes_before_the_scale_divides(
     tmp_path: Path, scale: str
 ) -> None:
-    composition = compose_sweep([f"scale={scale}", "sweep.rows=all"], tmp_path)
+    composition = composed_sweep([f"scale={scale}", "sweep.rows=all"], tmp_path)
     assert sorted(row.name for row in composition.rows) == ROWS
     schema = Schema.of(composition.base.source.task)
     search = f"hydra.searchpath=[{(SHIPPED / 'shared').as_uri()}]"

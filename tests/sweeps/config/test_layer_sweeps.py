@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from composed_rows import composed_sweep
 
 from sweeps.planning.continuation import plan_sweep
-from sweeps.planning.study_rows.compose import compose_sweep
 from sweeps.planning.study_rows.row_words import shown_change
 from transformer.cost import parameters
 from transformer.model.encoder_decoder import Transformer
@@ -40,7 +40,7 @@ ROWS = {
 @pytest.mark.parametrize("name", ROWS)
 def test_the_rows_differ_as_they_say_and_build_at_every_scale(name: str, tmp_path: Path) -> None:
     for scale in ("paper", "half", "quarter", "tiny"):
-        composition = compose_sweep([f"sweep={name}", f"scale={scale}"], tmp_path)
+        composition = composed_sweep([f"sweep={name}", f"scale={scale}"], tmp_path)
         assert [row.name for row in composition.rows] == list(ROWS[name])
         for row in composition.rows:
             trial = row.settings.trial
@@ -64,7 +64,7 @@ def test_the_size_note_names_the_layers_of_another_size(tmp_path: Path) -> None:
 
 def test_one_width_of_keys_is_compared_within_itself(tmp_path: Path) -> None:
     """The rows of a width differ from the scaled one of that width in their score alone."""
-    composition = compose_sweep(["sweep=scores", "scale=tiny"], tmp_path)
+    composition = composed_sweep(["sweep=scores", "scale=tiny"], tmp_path)
     settings = {row.name: row.settings.trial for row in composition.rows}
     references = composition.shared.sweep.references
     for reference in ("base", "d_k_16", "d_k_256"):

@@ -4,19 +4,19 @@ from pathlib import Path
 
 import pytest
 from allelse_in_folder import own, own_row, plan
+from composed_rows import composed_row, composed_sweep
 from finished_trials import study_in, sweep
 from small_task import BASE, HEAD, write_task
 
 from sweeps.planning.continuation import plan_row, plan_sweep
 from sweeps.planning.plan import Plan
-from sweeps.planning.study_rows.compose import compose_row, compose_sweep
 from sweeps.planning.study_rows.row_words import shown_change
 
 HEADS = "sweep.vary={model.n_heads: [1, 4]}"
 
 
 def rows(folder: Path, *overrides: str) -> list[str]:
-    return [row.name for row in compose_sweep(list(overrides), folder).rows]
+    return [row.name for row in composed_sweep(list(overrides), folder).rows]
 
 
 def names(sweep_plan: Plan) -> list[str]:
@@ -69,7 +69,7 @@ def test_a_mapping_of_a_row_of_a_scale_or_of_a_list_is_merged_with_base_s(tmp_pa
     lists = "sweep.vary={model.options: [{c: 3}]}", "sweep.rows=[base,square]"
     settings = [
         row.settings.trial
-        for row in compose_sweep(["task=small", "scale=mine", *lists], tmp_path).rows
+        for row in composed_sweep(["task=small", "scale=mine", *lists], tmp_path).rows
     ]
     assert [trial.model.options for trial in settings] == [
         {"a": 7, "b": 2},
@@ -92,7 +92,7 @@ def test_made_rows_stand_next_to_base_or_to_the_listed_rows(tmp_path: Path) -> N
         "n_heads_4",
         "n_heads_1",
     ]
-    sweep_settings = compose_sweep([HEADS, "sweep.seeds=[3,1]"], tmp_path).shared.sweep
+    sweep_settings = composed_sweep([HEADS, "sweep.seeds=[3,1]"], tmp_path).shared.sweep
     assert (sweep_settings.rows, sweep_settings.seeds) == (
         ["base", "n_heads_1", "n_heads_4"],
         [3, 1],
@@ -106,19 +106,21 @@ def test_a_file_of_the_group_sweep_may_hold_lists(tmp_path: Path) -> None:
     assert rows(tmp_path, "sweep=lists") == ["base", "n_heads_1", "n_heads_4"]
     assert rows(tmp_path, "sweep=both") == ["base", "big", "n_heads_1", "n_heads_4"]
     assert (
-        compose_row(["sweep=lists", "row=n_heads_4"], tmp_path).rows[0].settings.trial.model.n_heads
+        composed_row(["sweep=lists", "row=n_heads_4"], tmp_path)
+        .rows[0]
+        .settings.trial.model.n_heads
         == 4
     )
 
 
 def test_base_s_own_value_is_left_out_with_a_notice(tmp_path: Path) -> None:
-    composition = compose_sweep(["sweep.vary={model.n_heads: [8, 16]}"], tmp_path)
+    composition = composed_sweep(["sweep.vary={model.n_heads: [8, 16]}"], tmp_path)
     assert [row.name for row in composition.rows] == ["base", "n_heads_16"]
     assert composition.notes == [
         "sweep.vary makes no row for model.n_heads 8: base has it already."
     ]
     entries = "sweep.vary=[{model.d_k: 64, model.d_v: 64}, {model.d_k: 32, model.d_v: 64}]"
-    composition = compose_sweep([entries], tmp_path)
+    composition = composed_sweep([entries], tmp_path)
     assert [row.name for row in composition.rows] == ["base", "d_k_32"]
     assert composition.notes == [
         "sweep.vary makes no row for model.d_k 64, model.d_v 64: base has it already."
@@ -126,7 +128,7 @@ def test_base_s_own_value_is_left_out_with_a_notice(tmp_path: Path) -> None:
 
 
 def test_values_are_those_of_the_paper_s_size(tmp_path: Path) -> None:
-    composition = compose_sweep(
+    composition = composed_sweep(
         ["sweep.vary={model.d_ff: [1024], train.warmup_steps: [8000]}"], tmp_path
     )
     _, wide, slow = composition.rows

@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 import torch
 import yaml
-from composed_rows import ROWS, SCALES, composed, study
+from composed_rows import ROWS, SCALES, composed, composed_sweep, study
 from torch.utils.flop_counter import FlopCounterMode
 from translation_key import trial_key
 
 from sweeps.config.files import SHIPPED
-from sweeps.planning.study_rows.compose import compose_sweep
 from sweeps.planning.study_rows.row_words import describe
 from transformer.cost import Lengths, forward_flops, parameters, training_flops
 from transformer.model.encoder_decoder import Transformer
@@ -271,7 +270,7 @@ def test_a_row_file_holds_only_its_difference(row: str) -> None:
 
 
 def test_the_default_sweep_is_the_paper_s_table_in_its_order(tmp_path: Path) -> None:
-    composition = compose_sweep([], tmp_path)
+    composition = composed_sweep([], tmp_path)
     assert [row.name for row in composition.rows] == list(TABLE_3)
     assert sorted(TABLE_3) == ROWS
     assert composition.shared.sweep.seeds == [1]

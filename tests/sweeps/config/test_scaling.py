@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 from allelse_in_folder import own, own_row, plan
+from composed_rows import composed_row, composed_sweep
 from scale_table import DOCUMENT, MARKED, scale_table
 from scale_table import SCALES as IN_DOCUMENT
 
 from sweeps.config.files import SHIPPED
 from sweeps.config.schema import Schema
-from sweeps.planning.study_rows.compose import compose_row, compose_sweep
 from sweeps.planning.study_rows.composed_rows import Composition
 from sweeps.planning.study_rows.row_words import describe
 from sweeps.trees import dotted
@@ -56,14 +56,14 @@ def values(settings: Any) -> dict[str, Any]:
 
 
 def test_a_row_differs_only_in_its_key_at_scale_half(tmp_path: Path) -> None:
-    base = values(compose_row(["scale=paper"], tmp_path).base)
+    base = values(composed_row(["scale=paper"], tmp_path).base)
     for key in KEYS:
         group, name = key.split(".")
         own_row(
             tmp_path, f"{group}: {{{name}: {other_value(key, base[key])}}}\n", key.replace(".", "_")
         )
     rows = ",".join(key.replace(".", "_") for key in KEYS)
-    composition = compose_sweep(["scale=half", f"sweep.rows=[{rows}]"], tmp_path)
+    composition = composed_sweep(["scale=half", f"sweep.rows=[{rows}]"], tmp_path)
     base_values = values(composition.base)
     for key, row in zip(KEYS, composition.rows, strict=True):
         row_values = values(row.settings)
@@ -72,7 +72,7 @@ def test_a_row_differs_only_in_its_key_at_scale_half(tmp_path: Path) -> None:
 
 def composed(folder: Path, body: str, *overrides: str) -> Composition:
     own_row(folder, body)
-    return compose_sweep(["sweep.rows=[base,mine]", *overrides], folder)
+    return composed_sweep(["sweep.rows=[base,mine]", *overrides], folder)
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 from allelse_in_folder import ROW_HEAD, allelse, contents, own
+from composed_rows import composed_sweep
 from typed import refusal, refused_for
-
-from sweeps.planning.study_rows.compose import compose_sweep
 
 # what is typed, and each reason of the refusal: its parts in their order
 TYPED: list[tuple[str, list[str]]] = [
@@ -345,7 +344,7 @@ def test_what_is_wrong_is_refused_with_each_reason(
 
 
 def test_an_override_of_what_no_selected_row_changes_is_every_row_s(tmp_path: Path) -> None:
-    rows = compose_sweep(
+    rows = composed_sweep(
         ["sweep.rows=[base,c_ff_1024,c_layers_2]", "model.n_heads=4"], tmp_path
     ).rows
     assert {row.settings.trial.model.n_heads for row in rows} == {4}

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from allelse_in_folder import own, own_row
+from composed_rows import composed_sweep
 from finished_trials import study_in, sweep
 from typed import typed
 
 from sweeps.planning.continuation import plan_sweep
-from sweeps.planning.study_rows.compose import compose_sweep
 from sweeps.planning.study_rows.row_words import shown_change
 
 # a row's own words, its body, what is shown, and its change before scaling
@@ -40,7 +40,7 @@ def test_own_words_are_shown_unless_scaling_touches_a_key(tmp_path: Path, scale:
             f"row: {{group: F, change: {json.dumps(change)}}}\n" if change else "row: {group: F}\n"
         )
         own(tmp_path, f"row/{name}", f"# @package _global_\n{header}{body}\n")
-    composition = compose_sweep(
+    composition = composed_sweep(
         [f"sweep.rows=[base,{','.join(names)}]", f"scale={scale}"], tmp_path
     )
     descriptions = [

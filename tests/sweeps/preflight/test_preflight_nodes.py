@@ -15,10 +15,9 @@ from small_task import write_task
 from small_text import TEXT, write_text
 
 PATIENT = """
-from functools import partial
 from sweeps import cli
-from sweeps.preflight import checks
-checks.nodes_of = partial(checks.nodes_of, answer_s=600.0)
+from sweeps.preflight import nodes
+nodes.NODE_ANSWER_S = 600.0
 cli.main()
 """
 """The command, with ten minutes for the answers of nodes that import torch on a busy machine."""

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 from allelse_in_folder import ALLELSE, contents, own, run_in
+from composed_rows import composed_row
 from finished_trials import study_in, sweep
 from typed import refusal, typed
-
-from sweeps.planning.study_rows.compose import compose_row
 
 ROWS = "sweep.rows=[base,a_heads_1,c_layers_2]"
 
@@ -75,7 +74,7 @@ def test_the_status(folder: Path) -> None:
 def test_the_configuration_can_be_read_back(tmp_path: Path) -> None:
     words = ["row=big", "scale=paper", "decode.beam=5"]
     configuration = yaml.safe_load(typed(tmp_path, "config", *words).stdout)
-    assert configuration == compose_row(words, tmp_path).rows[0].settings.to_dict()
+    assert configuration == composed_row(words, tmp_path).rows[0].settings.to_dict()
     assert (
         configuration["model"]["d_model"],
         configuration["train"]["steps"],

@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from composed_rows import composed_sweep
 from rich.console import Console
 from small_task import HEAD
 
 from sweeps.config.schema import task_card
 from sweeps.config.tasks import load_task
 from sweeps.planning.plan import Plan, make_plan
-from sweeps.planning.study_rows.compose import compose_sweep
 from sweeps.problems import Problem, RefusedError
 from sweeps.running.opening import prepare_data
-from sweeps.worker.prepared import check_data, prepare_once, prepared_folder
+from sweeps.worker.prepared import TaskData
 from tracking.trial import TrialFolder
 
 SOURCE = """
@@ -102,7 +102,7 @@ def here(tmp_path: Path) -> Path:
 def planned(here: Path, *rows: str) -> Plan:
     selection = f"sweep.rows=[{','.join(rows)}]"
     return make_plan(
-        compose_sweep(["task=letters", selection, f"paths.data={here}/data"], here), [1, 2]
+        composed_sweep(["task=letters", selection, f"paths.data={here}/data"], here), [1, 2]
     )
 
 
@@ -126,14 +126,14 @@ def open_here(
 ) -> Path:
     """As a worker of base does."""
     trial = planned(here, "base").trials[0]
-    return prepared_folder(trial.task, [trial.config], here / data, planned_as, prepared_as)
+    return TaskData(trial.task, here / data, planned_as).open([trial.config], prepared_as)
 
 
 def test_trials_with_the_same_data_share_one_preparation(here: Path) -> None:
     plan = planned(here, "base", "small", "other")
     prepare_all(plan)
     assert sorted(calls(here)) == ["9", "9 5"], "rows once, whatever their seeds"
-    folders = {trial.prepared_folder for trial in plan.trials}
+    folders = {trial.data.folder for trial in plan.trials}
     assert {
         folder for folder in (here / "data" / "letters").iterdir() if folder.is_dir()
     } == folders
@@ -192,7 +192,7 @@ def test_damaged_data_is_refused_with_the_name_of_its_file(
 ) -> None:
     plan = planned(here, "base")
     prepare_all(plan)
-    folder = plan.trials[0].prepared_folder
+    folder = plan.trials[0].data.folder
     DAMAGES[fault](folder / name)
     for act in (lambda: prepare_all(plan), lambda: open_here(here)):
         (problem,) = problems(act)
@@ -205,8 +205,8 @@ def test_damaged_data_is_refused_with_the_name_of_its_file(
 def test_a_node_prepares_the_planned_copy_or_names_itself(here: Path) -> None:
     prepare_all(planned(here, "base"))
     trial = planned(here, "base").trials[0]
-    prepared_as = trial.prepared_as()
-    assert open_here(here, prepared_as=prepared_as, data="node") != trial.prepared_folder
+    prepared_as = trial.data.identity()
+    assert open_here(here, prepared_as=prepared_as, data="node") != trial.data.folder
     (here / "version").write_text("2")
     (problem,) = problems(lambda: open_here(here, prepared_as=prepared_as, data="newer"))
     assert problem.found == f"{socket.gethostname()} has another copy of the same data"
@@ -225,17 +225,15 @@ def test_a_trial_does_not_go_on_with_another_copy(here: Path) -> None:
     prepare_all(planned(here, "base"))
     trial = planned(here, "base").trials[0]
     folder = TrialFolder(here / "base-s1", task_card(trial.task))
-    data_folder = trial.prepared_folder
+    data = trial.data
     folder.path.mkdir()
-    folder.provenance_path.write_text(
-        json.dumps({"commit": "", "data_identity": trial.prepared_as()})
-    )
-    assert check_data(folder, trial.prepared_as(), data_folder) == []
-    shutil.rmtree(data_folder)
-    assert trial.prepared_as() == ""
+    folder.provenance_path.write_text(json.dumps({"commit": "", "data_identity": data.identity()}))
+    assert data.problems_for(folder, data.identity()) == []
+    shutil.rmtree(data.folder)
+    assert data.identity() == ""
     (here / "version").write_text("2")
     prepare_all(planned(here, "base"))
-    (problem,) = check_data(folder, trial.prepared_as(), data_folder)
+    (problem,) = data.problems_for(folder, data.identity())
     assert problem.found == "holds a different copy of the data than the one base-s1 was trained on"
 
 
@@ -243,7 +241,7 @@ def open_at_once(here: Path, ready: Any, results: Any) -> None:
     task = load_task("letters", here)
     ready.wait()
     config = planned(here, "base").trials[0].config
-    results.put(str(prepared_folder(task, [config], here / "data", "abc")))
+    results.put(str(TaskData(task, here / "data", "abc").open([config])))
 
 
 def test_two_processes_at_once_prepare_once(here: Path) -> None:
@@ -269,12 +267,6 @@ def test_preparing_and_checking_give_signs_of_life(
     steps = list[str]()
     signs = list[None]()
     monkeypatch.setattr("sweeps.worker.prepared.alive", lambda: signs.append(None))
-    prepare_once(
-        trial.task,
-        [trial.config],
-        trial.prepared_folder,
-        trial.fingerprint,
-        lambda step, _: steps.append(step),
-    )
+    trial.data.prepare_once([trial.config], lambda step, _: steps.append(step))
     assert steps == ["reading", "checking"]
     assert len(signs) >= 4, "each line, and each file when it is written and when it is read"

@@ -108,7 +108,7 @@ def test_a_set_that_is_not_there_is_refused_when_a_plan_is_made(
     with pytest.raises(RefusedError) as caught:
         fingerprint(replace(data, **changes))  # type: ignore[arg-type]
     (problem,) = caught.value.problems
-    nearest = f"did you mean {problem.nearest}?" if problem.nearest else ""
+    nearest = f"did you mean {problem.suggestion}?" if problem.suggestion else ""
     message = f"{problem.key} {problem.found} {problem.allowed} {nearest}".strip()
     assert re.fullmatch(".*".join(map(re.escape, refusal.split("…"))) + ".*", message), message
 

@@ -1,14 +1,30 @@
-"""The rows with which other rows are compared: `sweep.references`, checked against the rows of a
-study."""
+"""Faults between rows: overrides that erase a row's difference, and references to other rows."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from sweeps.config.files import BASE
 from sweeps.planning.study_rows.composed_rows import ComposedRow, Composition
-from sweeps.problems import Problem, RefusedError, nearest
+from sweeps.planning.study_rows.request import Request
+from sweeps.problems import Problem, RefusedError, Typo
+from sweeps.trees import Values
+from tracking.words import plural
 
 REFERENCES = "sweep.references"
+
+
+def erased_rows(request: Request, changes: Mapping[str, Values]) -> Iterator[Problem]:
+    """A problem for each override of a key that a row changes: it would erase the row's difference.
+
+    ``changes`` has the values by row. A key that scores may be overridden: there a row keeps its
+    own value.
+    """
+    for key in request.overrides.values:
+        rows = [row for row, row_changes in changes.items() if key in row_changes]
+        if rows and key not in request.library.schema.scores:
+            fault = f"is changed by {plural('row', len(rows))} {', '.join(rows)}"
+            allowed = "remove the override, or select rows that keep base's value"
+            yield Problem(key, fault, allowed, place=request.collector.source(key))
 
 
 def refuse_references(composition: Composition) -> None:
@@ -28,10 +44,10 @@ def _unknown_rows(references: Mapping[str, str], rows: list[str]) -> Iterator[Pr
     for row, reference in references.items():
         if row not in rows:
             fault = f'names "{row}", which is no row of this sweep'
-            yield Problem(REFERENCES, fault, allowed, nearest(row, rows))
+            yield Problem(REFERENCES, fault, allowed, Typo(row, tuple(rows)))
         if reference not in rows:
             fault = f'compares {row} with "{reference}", which is no row of this sweep'
-            yield Problem(REFERENCES, fault, allowed, nearest(reference, rows))
+            yield Problem(REFERENCES, fault, allowed, Typo(reference, tuple(rows)))
 
 
 def _rows_that_score(
