@@ -7,14 +7,15 @@ BIN := .venv/bin
 demo: install
 	$(BIN)/allelse sweep scale=tiny data=synthetic --report
 
+# A file's tests run in one process, and tests/conftest.py says how many of these there are.
 test: install
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 # The tests to run while working, in under 90 seconds: all of these folders that are not marked as slow.
 FAST := $(addprefix tests/,test_imports.py test_readme.py transformer tracking/statistics tracking/table sweeps/config sweeps/planning)
 
 test-fast: install
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow and not ray and not faults" $(FAST)
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m "not slow and not ray and not faults" $(FAST)
 
 # An older installation and this one do the same, seen from outside: OLD=PATH is its checkout, or its program. What
 # differs is printed; tests/outside/cases.py lists what may.

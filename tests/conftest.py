@@ -5,14 +5,15 @@ import signal
 import subprocess
 import sys
 import zipfile
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from joined_ray import JoinedRay, running_ray
+from joined_ray import JoinedRay, shared_ray
 
 from sweeps.config.hydra import Library
+from sweeps.preflight.machine import cpus, memory
 from sweeps.trees import Tree
 
 # a shell's background job ignores Ctrl-C, and so would the processes that tests start
@@ -33,6 +34,17 @@ PROGRAMS = {
 }
 """What a test with this mark needs. `.ci/run` installs them; where one is missing, its tests are
 deselected."""
+
+
+BYTES_PER_PROCESS = 2_500_000_000
+"""Of a process of tests with its Ray, its commands and what these train."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Three processes for two cores: a third of the time, a test waits for others than the CPU. As
+    many as the memory takes."""
+    return max(1, min(3 * cpus() // 2, memory() // BYTES_PER_PROCESS))
 
 
 def _missing() -> dict[str, str]:
@@ -80,11 +92,10 @@ def pytest_runtest_makereport(
 
 
 @pytest.fixture(scope="session")
-def joined_ray() -> Iterator[JoinedRay]:
+def joined_ray() -> JoinedRay:
     """For sweeps whose subject is not how Ray starts or ends: to start it takes longer than they
     do."""
-    with running_ray() as ray:
-        yield ray
+    return shared_ray()
 
 
 @pytest.fixture(scope="session")

@@ -100,7 +100,7 @@ def test_a_transformer_py_of_the_user_serves_his_task(tmp_path: Path) -> None:
     folder = write_task(
         tmp_path, {head: f"\nimport transformer\n{head}"}, {"transformer.py": "WIDTH = 3\n"}
     )
-    outcome = allelse("train", "task=small", cwd=folder)
+    outcome = allelse("train", "task=small", "tracking=off", cwd=folder)
     assert outcome.returncode == 0, outcome.stderr
     (code,) = (folder / "runs/small-full/code").glob("*/code.json")
     assert {"small.py", "transformer.py"} <= set(json.loads(code.read_text())["files"])

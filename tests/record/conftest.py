@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from joined_ray import JoinedRay
 from mlflow.tracking import MlflowClient
 from place import Place
 
@@ -22,12 +21,6 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def tracked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs are sent to MLflow while they run."""
     monkeypatch.setattr(Place, "tracked", True)
-
-
-@pytest.fixture
-def joining(monkeypatch: pytest.MonkeyPatch, joined_ray: JoinedRay) -> None:
-    """Sweeps join the tests' Ray, whose workers know no ``TOY_FOLDER``."""
-    monkeypatch.setattr(Place, "joined", joined_ray)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import subprocess
 from contextlib import closing
 from pathlib import Path
 
-from joined_ray import JoinedRay
+from joined_ray import shared_ray
 from served_commands import PROGRAM, run_command
 from typed import typed
 
@@ -21,8 +21,12 @@ from typing import Annotated
 
 from sweeps.task import Metric, Observes, Range, Scores, Task, Trained, Trial
 
-FOLDER = "TOY_FOLDER"
-HERE = Path(os.environ.get(FOLDER, "."))  # where a person edits, and not the study's copy
+HERE = Path()
+
+
+def home(trial):  # where a person edits, and not the study's copy
+    homes = (folder for folder in trial.folder.parents if (folder / "conf").is_dir())
+    return next(homes, HERE)
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,8 @@ class Config:
 
 def work(trial: Trial[Config]) -> None:
     """Sums what ``one`` returns; the module that has it is imported only here."""
+    global HERE
+    HERE = home(trial)
     from parts.one import one
 
     if (HERE / "fails").exists():
@@ -100,8 +106,8 @@ class Place:
     """
 
     tracked = False
-    joined: JoinedRay | None = None
-    """What its sweeps join; None where they start a Ray of their own."""
+    joins = True
+    """Whether its sweeps join the tests' Ray. Those with an environment of their own never do."""
 
     def __init__(self, folder: Path, database: Path | None = None) -> None:
         self.folder = folder
@@ -134,12 +140,11 @@ class Place:
             and not any(word.startswith("tracking") for word in words)
         ):
             words = (*words, "tracking=off")
-        environment = (
-            os.environ | {"COLUMNS": "200", "TOY_FOLDER": str(self.folder)} | self.environment
-        )
-        if words[0] == "sweep" and self.joined:
-            words = (*words, self.joined.word)
-            environment |= self.joined.environment
+        environment = os.environ | {"COLUMNS": "200"} | self.environment
+        if words[0] == "sweep" and self.joins and not self.environment:
+            has_size = any(word.startswith("cluster.") for word in words)
+            words = (*words, *([shared_ray().word] if has_size else shared_ray().one_by_one))
+            environment |= shared_ray().environment
         return run_command([str(PROGRAM), *words], self.folder, environment, timeout=400)
 
     def must(self, *words: str) -> str:

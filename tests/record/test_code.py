@@ -147,11 +147,8 @@ def test_a_verb_that_scores_with_other_code_marks_the_row(trained: Place) -> Non
 def test_a_trial_that_runs_keeps_its_code_though_it_has_no_step_yet(place: Place) -> None:
     place.write({"waits": ""})
     command = [str(PROGRAM), "train", "task=toy", STUDY]
-    environment = os.environ | {"TOY_FOLDER": str(place.folder)}
     silent = subprocess.DEVNULL
-    with subprocess.Popen(
-        command, cwd=place.folder, env=environment, stdout=silent, stderr=silent
-    ) as running:
+    with subprocess.Popen(command, cwd=place.folder, stdout=silent, stderr=silent) as running:
         try:
             while not (place.folder / "waited").exists():
                 assert running.poll() is None

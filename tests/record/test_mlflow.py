@@ -14,7 +14,6 @@ from statistics import mean
 from typing import Any
 
 import pytest
-from joined_ray import JoinedRay
 from mlflow.entities import ViewType
 from mlflow.tracking import MlflowClient
 from place import ONE, STUDY, TEN, TOY, Place
@@ -30,11 +29,10 @@ ROWS = ("base", "size_2")
 
 
 @pytest.fixture(scope="module")
-def _swept(tmp_path_factory: pytest.TempPathFactory, database: Path, joined_ray: JoinedRay) -> Path:
+def _swept(tmp_path_factory: pytest.TempPathFactory, database: Path) -> Path:
     """Two rows with three seeds each."""
     project = Place(tmp_path_factory.mktemp("swept") / "here", database)
     project.write({"toy.py": SEEDED})
-    project.joined = joined_ray
     project.must(
         "sweep",
         "task=toy",

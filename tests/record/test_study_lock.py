@@ -232,7 +232,6 @@ def test_a_metric_or_a_choice_that_was_not_locked_is_listed(complete: Place) -> 
     assert FOLLOWS.search(line(complete)), "a choice of output is no deviation of the study"
 
 
-@pytest.mark.usefixtures("joining")
 def test_a_plan_or_a_sweep_that_would_deviate_says_so_before_it_starts(place: Place) -> None:
     place.must("plan", *WORDS, "--lock")
     assert FOLLOWS.search(" ".join(place.must("plan", *WORDS).split()))

@@ -1,5 +1,6 @@
 """A Ray cluster of one node, which sweeps join instead of starting their own."""
 
+import atexit
 import os
 import re
 import secrets
@@ -10,30 +11,48 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from sweeps.preflight.machine import cpus
 
 KEEPER = """
+import os
 import shutil
 import sys
 from contextlib import suppress
 from subprocess import DEVNULL
+from threading import Event, Thread
 import psutil
+
+def wait(wait_for_end):
+    wait_for_end()
+    over.set()
 
 folder, *command = sys.argv[1:]
 head = psutil.Popen(command, stdin=DEVNULL)
-sys.stdin.read()
-family = [head, *head.children(recursive=True)]
+over = Event()
+for wait_for_end in (sys.stdin.read, head.wait):
+    Thread(target=wait, args=(wait_for_end,), daemon=True).start()
+over.wait()
+family = [head]
+for process in psutil.process_iter():
+    with suppress(OSError):
+        if os.getsid(process.pid) == os.getsid(0) and process.pid != os.getpid():
+            family.append(process)
 for process in family:
     with suppress(psutil.NoSuchProcess):
         process.kill()
 psutil.wait_procs(family)
 shutil.rmtree(folder)
+sys.stdout.flush()
+os._exit(0)
 """
-"""Ends Ray once its own input ends: with the tests, however these end."""
+"""Ends Ray once its own input ends: with the tests, however these end. It ends, too, if Ray does
+not start."""
 ACTIVATED = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
 """As in a shell in which this Python's environment is active."""
+STARTS = 3
 JOIN = re.compile(r"--address='([^']+)'")
 """What `ray start` says to type on a further node."""
 
@@ -45,13 +64,50 @@ class JoinedRay:
     word: str
     environment: dict[str, str]
 
+    @property
+    def one_by_one(self) -> tuple[str, str]:
+        """The word, and one that makes the sweep run one trial after the other: each further
+        process imports for seconds."""
+        return self.word, f"cluster.cpus_per_worker={cpus()}"
+
+
+@cache
+def shared_ray() -> JoinedRay:
+    """The one of this process, started by the first call. It ends with the tests."""
+    ray = running_ray()
+    atexit.register(ray.__exit__, None, None, None)
+    return ray.__enter__()
+
 
 @contextmanager
 def running_ray() -> Iterator[JoinedRay]:
     """Start Ray with the CPUs of this machine, as a sweep does; at the end, nothing is left."""
     token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(16)}
-    # else Ray kills workers when other processes fill the memory
-    patient = {"RAY_memory_monitor_refresh_ms": "0"}
+    keeper, address = _started(token)
+    try:
+        yield JoinedRay(f"cluster.address={address}", token)
+    finally:
+        keeper.communicate()
+
+
+def _started(token: dict[str, str]) -> tuple["subprocess.Popen[str]", str]:
+    """Ray's keeper and its address. A busy machine may be too slow for the 30 s that Ray gives its
+    node."""
+    printed = ""
+    for _ in range(STARTS):
+        keeper = _keeper(token)
+        assert keeper.stdout
+        for line in keeper.stdout:
+            printed += line
+            if join := JOIN.search(line):
+                return keeper, join[1]
+        keeper.communicate()
+    raise AssertionError(f"Ray did not start: {printed}")
+
+
+def _keeper(token: dict[str, str]) -> "subprocess.Popen[str]":
+    # else Ray kills workers when other processes fill the memory, and gives up on a busy machine
+    patient = {"RAY_memory_monitor_refresh_ms": "0", "RAY_gcs_server_port_wait_time_s": "60"}
     folder = tempfile.mkdtemp()  # a socket's path must be short
     command = [
         *(sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block"),
@@ -62,7 +118,7 @@ def running_ray() -> Iterator[JoinedRay]:
         "--disable-usage-stats",
         "--no-monitor",
     ]
-    keeper = subprocess.Popen(
+    return subprocess.Popen(
         [sys.executable, "-c", KEEPER, folder, *command],
         env={**os.environ, **ACTIVATED, **token, **patient},
         stdin=subprocess.PIPE,
@@ -71,24 +127,9 @@ def running_ray() -> Iterator[JoinedRay]:
         text=True,
         start_new_session=True,
     )
-    try:
-        yield JoinedRay(f"cluster.address={_address(keeper)}", token)
-    finally:
-        keeper.communicate()
 
 
 def _free_port() -> int:
     with socket.create_server(("", 0)) as server:
         port: int = server.getsockname()[1]
     return port
-
-
-def _address(keeper: "subprocess.Popen[str]") -> str:
-    """As Ray prints it once it has started."""
-    assert keeper.stdout
-    printed = ""
-    for line in keeper.stdout:
-        printed += line
-        if join := JOIN.search(line):
-            return join[1]
-    raise AssertionError(f"Ray did not start: {printed}")

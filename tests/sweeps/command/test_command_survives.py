@@ -8,12 +8,14 @@ import json
 import os
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
 from command_script import paced, total_after, write_script
 from faulty_task import reasons
+from joined_ray import JoinedRay
 from leftovers import wait_for_end
 from studies import Running, allelse, lines, wait_until
 from typed import printed
@@ -176,23 +178,24 @@ def advance(trial: Path, leave: Path) -> Callable[[], bool]:
 @pytest.mark.faults
 @pytest.mark.everyday
 def test_a_study_of_a_command_survives_kills_of_a_worker_and_of_the_sweep(
-    furnish: Callable[[Path], Path], tmp_path: Path
+    furnish: Callable[[Path], Path], tmp_path: Path, joined_ray: JoinedRay
 ) -> None:
     leave = tmp_path / "leave"
     leave.write_text("5")
     folder = write_script(furnish(tmp_path / "study"), paced(leave))
-    words = ["sweep", "sweep.name=s", "sweep.vary={layers: [2]}", "sweep.seeds=[1,2]", "steps=200"]
+    study = ["sweep", "sweep.name=s", "sweep.vary={layers: [2]}", "sweep.seeds=[1,2]", "steps=200"]
+    words = [*study, joined_ray.word]
+    environment = os.environ | joined_ray.environment
     trial = folder / "runs" / "s" / "base-s1"
-    running = Running.start(*words, cwd=folder, trial=trial)
+    running = Running.start(*words, cwd=folder, trial=trial, env=environment)
     wait_until(advance(trial, leave), "a checkpoint")
-    (worker,) = [each for each in running.workers() if trial_of(each) == str(trial)]
-    worker.kill()
+    worker_of(trial).kill()
     wait_until(lambda: len(reasons(trial)) == 1 or running.ended(), "the loss")
     wait_until(advance(trial, leave), "another checkpoint")
     running.kill()
     wait_for_end(folder)
     leave.unlink()
-    done = allelse(*words, cwd=folder)
+    done = allelse(*words, cwd=folder, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     for row, layers in (("base", 4), ("layers_2", 2)):
         for seed in (1, 2):
@@ -201,6 +204,21 @@ def test_a_study_of_a_command_survives_kills_of_a_worker_and_of_the_sweep(
     assert log.count("--- goes on from checkpoint-") == 2
     assert len(reasons(trial)) == 3
     wait_for_end(folder)
+
+
+def worker_of(trial: Path) -> psutil.Process:
+    """The process below which the command of this trial runs."""
+    workers: list[psutil.Process] = []
+
+    def is_there() -> bool:
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                if "ray::WorkerActor" in process.cmdline()[:1] and trial_of(process) == str(trial):
+                    workers.append(process)
+        return bool(workers)
+
+    wait_until(is_there, "the worker")
+    return workers[0]
 
 
 def trial_of(worker: psutil.Process) -> str:
@@ -226,11 +244,12 @@ print("score:", 1 + int(rank))
 @pytest.mark.ray
 @pytest.mark.slow
 def test_each_worker_runs_the_command_and_the_first_one_reports(
-    furnish: Callable[[Path], Path], tmp_path: Path
+    furnish: Callable[[Path], Path], tmp_path: Path, joined_ray: JoinedRay
 ) -> None:
     definition = "command: python train.py {rank} {out}\nmetrics: {score: up}\n"
     folder = write_script(furnish(tmp_path / "study"), definition, RANKED)
-    done = allelse("sweep", "sweep.name=s", "cluster.workers=2", "tracking=off", cwd=folder)
+    words = ["sweep", "sweep.name=s", "cluster.workers=2", "tracking=off", joined_ray.word]
+    done = allelse(*words, cwd=folder, env=os.environ | joined_ray.environment)
     assert done.returncode == 0, done.stdout + done.stderr
     trial = folder / "runs" / "s" / "base-s1"
     assert json.loads((trial / "result.json").read_text())["scores"]["dev"]["score"] == 1

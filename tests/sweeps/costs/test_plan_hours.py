@@ -3,7 +3,6 @@ processes."""
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import time
@@ -94,13 +93,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def mlflow_database(place: Path, database: Path) -> None:
-    """In the folder already: to make one takes longer than all trials."""
-    (place / "runs").mkdir()
-    shutil.copy(database, place / "runs")
-
-
-@pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "tmp"
     folder.mkdir()
@@ -122,7 +114,7 @@ def must(outcome: Done) -> Done:
 
 def train(folder: Path, row: str) -> dict[str, Any]:
     """Train one trial in a process of its own. Returns its result."""
-    must(run_command([str(ALLELSE), "train", *TOY, f"row={row}", "--add"], folder))
+    must(run_command([str(ALLELSE), "train", *TOY, f"row={row}", "--add", "tracking=off"], folder))
     result: dict[str, Any] = json.loads((folder / f"runs/toy/{row}-s1/result.json").read_text())
     return result
 
@@ -142,7 +134,6 @@ def test_without_a_measurement_the_time_is_unknown_and_the_plan_says_how_to_know
     assert contents(place) == files_before, "a plan starts and writes nothing"
 
 
-@pytest.mark.usefixtures("mlflow_database")
 def test_finished_trials_tell_the_time_of_their_row_and_of_rows_between_them(place: Path) -> None:
     small = train(place, "size_1")
     large = train(place, "size_4")
@@ -203,7 +194,6 @@ def test_calibration_measures_three_rows_and_leaves_the_study_alone(
     )
 
 
-@pytest.mark.usefixtures("mlflow_database")
 def test_a_finished_trial_counts_more_than_calibration(place: Path, temporary: Path) -> None:
     must(allelse(place, "plan", *TOY, "sweep.rows=[base]", "--calibrate"))
     line_before = planned(place, "sweep.rows=[base]")["base-s1"]

@@ -69,7 +69,7 @@ def test_pairs_of_one_s_own_text_are_counted(workplace: Path) -> None:
     words = [*SMALL, *TEXT, "train.steps=201", "sweep.name=own"]
     caution = f"201 steps are about 201 epochs of {PAIRS} training pairs"
     assert caution in plan(workplace, *words, "sweep.rows=[base]")
-    output = printed(workplace, "train", *words)
+    output = printed(workplace, "train", *words, "tracking=off")
     assert output.count(caution) == 1
     assert output.index(caution) < output.index("1 of 1 trials to run")
     assert output.index(caution) < output.index("Preparing")

@@ -2,9 +2,11 @@
 nothing."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
+from joined_ray import JoinedRay
 from small_text import LETTERS, TEXT, sentences, write_text
 from studies import SMALL, Running, wait_until
 from typed import typed
@@ -23,14 +25,16 @@ def reference_pieces(trial: Path, name: str) -> list[int]:
 @pytest.mark.ray
 @pytest.mark.slow
 def test_text_that_changes_while_rows_are_trained_changes_no_score(
-    workplace: Path, monkeypatch: pytest.MonkeyPatch
+    workplace: Path, joined_ray: JoinedRay
 ) -> None:
     """``dev`` is changed and ``test`` is gone before the second row is scored."""
     rows = ("base", "e_learned_positions")
-    monkeypatch.setenv("RAY_OVERRIDE_RESOURCES", '{"CPU": 1}')  # one row after the other
-    words = [*SMALL, *DATA, *STEPS, f"sweep.rows=[{','.join(rows)}]"]
+    words = [*SMALL, *DATA, *STEPS, f"sweep.rows=[{','.join(rows)}]", "tracking=off"]
     trials = [workplace / "runs" / "own" / f"{row}-s1" for row in rows]
-    running = Running.start("sweep", *words, cwd=workplace, trial=trials[0])
+    environment = os.environ | joined_ray.environment
+    running = Running.start(
+        "sweep", *words, *joined_ray.one_by_one, cwd=workplace, trial=trials[0], env=environment
+    )
     wait_until(
         lambda: running.ended() or any((trial / "provenance.json").exists() for trial in trials),
         "a row",

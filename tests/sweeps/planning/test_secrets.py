@@ -9,6 +9,7 @@ from small_text import TEXT
 from studies import SMALL
 from typed import typed
 
+from tracking.mlflow import sync
 from tracking.mlflow.database import ui_command, ui_environment
 
 SECRET = "hunter2-pa55"
@@ -28,8 +29,11 @@ def holders(folder: Path, *secrets: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_no_file_database_or_message_holds_the_password(workplace: Path) -> None:
+def test_no_file_database_or_message_holds_the_password(
+    workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nothing listens at the server's address; MLflow's own database takes the same reports."""
+    monkeypatch.setattr(sync, "GRACE_S", 0.5)  # how long the last pass is tried again
     mirror = f"data.mirror='https://{OTHER}@host/x?token={OTHER}'"
     uri = f"tracking.uri=http://somebody:{SECRET}@127.0.0.1:1"
     words = [*SMALL, *TEXT, "train.steps=4", "train.checkpoint_every=2", mirror, uri]

@@ -40,16 +40,51 @@ READS = """    config = trial.config
     if (HERE"""
 
 
-@pytest.fixture
-def folder(tmp_path: Path, database: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A task whose weights hold the luck in a file."""
-    write_scored(tmp_path)
-    (tmp_path / "runs").mkdir()
-    shutil.copy(database, tmp_path / "runs")
-    (tmp_path / "luck").write_text("0")
-    (tmp_path / "scored.py").write_text(SOURCE.replace(TRAINS, LUCKY), "utf-8")
+@pytest.fixture(scope="module")
+def _untrained(tmp_path_factory: pytest.TempPathFactory, database: Path) -> Path:
+    folder = write_scored(tmp_path_factory.mktemp("untrained"))
+    (folder / "runs").mkdir()
+    shutil.copy(database, folder / "runs")
+    (folder / "luck").write_text("0")
+    (folder / "scored.py").write_text(SOURCE.replace(TRAINS, LUCKY), "utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def _with_base(tmp_path_factory: pytest.TempPathFactory, _untrained: Path) -> Path:
+    folder = Path(shutil.copytree(_untrained, tmp_path_factory.mktemp("base") / "here"))
+    train(folder, "base")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def _with_greedy(tmp_path_factory: pytest.TempPathFactory, _with_base: Path) -> Path:
+    folder = Path(shutil.copytree(_with_base, tmp_path_factory.mktemp("greedy") / "here"))
+    train(folder, "greedy")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    return tmp_path
+
+
+@pytest.fixture
+def folder(tmp_path: Path, _untrained: Path) -> Path:
+    """A task whose weights hold the luck in a file."""
+    return Path(shutil.copytree(_untrained, tmp_path / "here"))
+
+
+@pytest.fixture
+def with_base(tmp_path: Path, _with_base: Path) -> Path:
+    """The same, moved to another place after base was trained."""
+    return Path(shutil.copytree(_with_base, tmp_path / "here"))
+
+
+@pytest.fixture
+def with_greedy(tmp_path: Path, _with_greedy: Path) -> Path:
+    """The same, where the row that scores base's weights was scored, too."""
+    return Path(shutil.copytree(_with_greedy, tmp_path / "here"))
 
 
 def edit(folder: Path, old: str, new: str) -> None:
@@ -139,54 +174,50 @@ def test_other_weights_of_the_host_are_scored_and_no_old_score_is_shown(
     assert state(folder, row) == "finished"
 
 
-def test_a_host_that_is_only_scored_again_keeps_the_scores_of_its_rows(folder: Path) -> None:
-    train(folder, "base", "greedy")
-    (folder / "runs/s/base-s1/result.json").unlink()
-    assert state(folder, "greedy") == "to score again", "nobody knows what its weights are"
-    train(folder, "base")
+def test_a_host_that_is_only_scored_again_keeps_the_scores_of_its_rows(with_greedy: Path) -> None:
+    (with_greedy / "runs/s/base-s1/result.json").unlink()
+    assert state(with_greedy, "greedy") == "to score again", "nobody knows what its weights are"
+    train(with_greedy, "base")
     assert (
-        result(folder, "base-s1")["attempt"],
-        result(folder, "base-s1")["weights"]["attempt"],
+        result(with_greedy, "base-s1")["attempt"],
+        result(with_greedy, "base-s1")["weights"]["attempt"],
     ) == (2, 1)
-    assert state(folder, "greedy") == "finished"
+    assert state(with_greedy, "greedy") == "finished"
 
 
-def test_evaluate_scores_anew_what_was_trained_anew(folder: Path) -> None:
-    train(folder, "base")
+def test_evaluate_scores_anew_what_was_trained_anew(with_base: Path) -> None:
     words = ("evaluate", "task=scored", "base", "score.beam=2", "sweep.name=s", "--json")
-    first = json.loads(printed(folder, *words))
-    train_base_anew(folder)
-    second = json.loads(printed(folder, *words))
+    first = json.loads(printed(with_base, *words))
+    train_base_anew(with_base)
+    second = json.loads(printed(with_base, *words))
     assert [line["now"] for line in second] == [True, True]
-    assert second[0]["score"] == score(folder, "base-s1") * 2 != first[0]["score"]
-    assert [line["now"] for line in json.loads(printed(folder, *words))] == [False, False]
+    assert second[0]["score"] == score(with_base, "base-s1") * 2 != first[0]["score"]
+    assert [line["now"] for line in json.loads(printed(with_base, *words))] == [False, False]
 
 
-def test_evaluate_scores_a_row_that_is_to_score_again(folder: Path) -> None:
-    train(folder, "base")
-    train(folder, "greedy")
-    train_base_anew(folder)
+def test_evaluate_scores_a_row_that_is_to_score_again(with_base: Path) -> None:
+    train(with_base, "greedy")
+    train_base_anew(with_base)
     lines = json.loads(
-        printed(folder, "evaluate", "task=scored", "greedy", "sweep.name=s", "--json")
+        printed(with_base, "evaluate", "task=scored", "greedy", "sweep.name=s", "--json")
     )
     assert [line["now"] for line in lines] == [True, True], "both sets"
-    assert lines[0]["score"] == score(folder, "base-s1") * 4
-    assert state(folder, "greedy") == "finished"
+    assert lines[0]["score"] == score(with_base, "base-s1") * 4
+    assert state(with_base, "greedy") == "finished"
 
 
 def test_a_record_of_an_earlier_version_is_scored_until_its_host_is_trained_anew(
-    folder: Path,
+    with_base: Path,
 ) -> None:
-    train(folder, "base")
-    path = folder / "runs/s/base-s1/result.json"
+    path = with_base / "runs/s/base-s1/result.json"
     earlier_result = {
-        name: value for name, value in result(folder, "base-s1").items() if name != "weights"
+        name: value for name, value in result(with_base, "base-s1").items() if name != "weights"
     }
     path.write_text(json.dumps(earlier_result))
-    train(folder, "greedy")
-    assert state(folder, "greedy") == "finished"
-    train_base_anew(folder)
-    assert state(folder, "greedy") == "to score again"
+    train(with_base, "greedy")
+    assert state(with_base, "greedy") == "finished"
+    train_base_anew(with_base)
+    assert state(with_base, "greedy") == "to score again"
 
 
 def newest_scores(folder: Path) -> dict[str, float]:
@@ -199,16 +230,15 @@ def newest_scores(folder: Path) -> dict[str, float]:
         return {row: math.nan if is_nan else value for row, value, is_nan in opened.execute(query)}
 
 
-def test_mlflow_shows_no_score_of_other_weights(folder: Path) -> None:
-    train(folder, "base", "greedy")
-    printed(folder, "sync", "sweep.name=s")
-    assert newest_scores(folder)["greedy"] == score(folder, "greedy-s1")
-    train_base_anew(folder)
-    printed(folder, "sync", "sweep.name=s")
-    assert math.isnan(newest_scores(folder)["greedy"])
-    train(folder, "greedy")
-    printed(folder, "sync", "sweep.name=s")
-    assert newest_scores(folder)["greedy"] == score(folder, "greedy-s1")
+def test_mlflow_shows_no_score_of_other_weights(with_greedy: Path) -> None:
+    printed(with_greedy, "sync", "sweep.name=s")
+    assert newest_scores(with_greedy)["greedy"] == score(with_greedy, "greedy-s1")
+    train_base_anew(with_greedy)
+    printed(with_greedy, "sync", "sweep.name=s")
+    assert math.isnan(newest_scores(with_greedy)["greedy"])
+    train(with_greedy, "greedy")
+    printed(with_greedy, "sync", "sweep.name=s")
+    assert newest_scores(with_greedy)["greedy"] == score(with_greedy, "greedy-s1")
 
 
 ROW = "# @package _global_\ndefaults: [both, _self_]\nrow: {group: B}\nscore: {beam: 1}\n"
@@ -232,13 +262,12 @@ def unlike_rows(table: str, part: str) -> str:
     return lines[1] if lines else ""
 
 
-def test_rows_that_one_version_trained_and_another_one_scored_are_alike(folder: Path) -> None:
-    train(folder, "base", "greedy")
-    edit(folder, "import time\n", "import time  # edited\n")
+def test_rows_that_one_version_trained_and_another_one_scored_are_alike(with_greedy: Path) -> None:
+    edit(with_greedy, "import time\n", "import time  # edited\n")
     for row in ("base", "greedy"):
-        (folder / f"runs/s/{row}-s1/result.json").unlink()
-        printed(folder, *TRAIN, f"row={row}", "--changed-code")
-    assert "‡" not in printed(folder, "table", "sweep.name=s")
+        (with_greedy / f"runs/s/{row}-s1/result.json").unlink()
+        printed(with_greedy, *TRAIN, f"row={row}", "--changed-code")
+    assert "‡" not in printed(with_greedy, "table", "sweep.name=s")
 
 
 def test_the_work_reads_what_training_left_in_its_folder_and_cannot_change_it(folder: Path) -> None:
@@ -254,18 +283,17 @@ def test_the_work_reads_what_training_left_in_its_folder_and_cannot_change_it(fo
 
 
 def test_without_the_result_of_its_host_a_row_is_not_trained(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    with_greedy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    train(folder, "base", "greedy")
-    monkeypatch.chdir(folder)
-    plan = plan_sweep([*STUDY, "score.beam=3"], here=folder)
+    monkeypatch.chdir(with_greedy)
+    plan = plan_sweep([*STUDY, "score.beam=3"], here=with_greedy)
     (row,) = [planned for planned in plan.trials if planned.trial.row == "greedy"]
     recorder = Recorder(row)
     assignment = recorder.assignment()
     assert assignment.weights is not None
-    assert assignment.weights.record == result(folder, "base-s1")["weights"]
+    assert assignment.weights.record == result(with_greedy, "base-s1")["weights"]
 
-    (folder / "runs/s/base-s1/result.json").unlink()
+    (with_greedy / "runs/s/base-s1/result.json").unlink()
     progress = Progress(plan, Console(file=io.StringIO()))
     queue = Queue({row.trial.name: recorder}, progress, Stopping(), 0)
     orders = list[Order]()
@@ -275,13 +303,12 @@ def test_without_the_result_of_its_host_a_row_is_not_trained(
     assert (row.folder.attempts.all()[-1].reason or "").startswith("failed: base-s1")
 
 
-def test_evaluate_names_the_host_whose_weights_a_row_scores(folder: Path) -> None:
-    train(folder, "base", "greedy")
-    shutil.rmtree(folder / "runs/s/base-s1/checkpoints")
+def test_evaluate_names_the_host_whose_weights_a_row_scores(with_greedy: Path) -> None:
+    shutil.rmtree(with_greedy / "runs/s/base-s1/checkpoints")
     words = ("evaluate", "task=scored", "greedy", "score.beam=2", "sweep.name=s")
     assert "s/greedy-s1 scores the weights of s/base-s1, which has no checkpoint" in refusal(
-        folder, *words
+        with_greedy, *words
     )
-    (folder / "runs/s/base-s1/result.json").unlink()
-    words_by_folder = (*words[:2], str(folder / "runs/s/greedy-s1"), *words[3:])
-    assert "base-s1 is interrupted" in refusal(folder, *words_by_folder)
+    (with_greedy / "runs/s/base-s1/result.json").unlink()
+    words_by_folder = (*words[:2], str(with_greedy / "runs/s/greedy-s1"), *words[3:])
+    assert "base-s1 is interrupted" in refusal(with_greedy, *words_by_folder)

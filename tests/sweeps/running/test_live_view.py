@@ -77,7 +77,9 @@ def test_a_run_shows_what_watching_it_shows(tmp_path: Path) -> None:
     write_paced_task(tmp_path)
     train_to(6, tmp_path)
     study = "sweep.name=s"
-    with in_terminal(tmp_path, "train", "task=small", "row=base", "train.steps=50", study) as (
+    with in_terminal(
+        tmp_path, "train", "task=small", "row=base", "train.steps=50", "tracking=off", study
+    ) as (
         view,
         run,
     ):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from joined_ray import shared_ray
 from scored_task import SOURCE, write_scored
 from studies import allelse
 
@@ -49,8 +50,11 @@ def edited(changes: dict[str, str]) -> str:
 
 
 def run(folder: Path, *words: str) -> tuple[int, str]:
-    """The exit code, and the output on one line."""
+    """The exit code, and the output on one line. A sweep joins the tests' Ray."""
     environment = os.environ | {"COLUMNS": "300"}
+    if words[0] == "sweep":
+        words = (*words, *shared_ray().one_by_one)
+        environment |= shared_ray().environment
     process = allelse(*words, cwd=folder, env=environment)
     return process.returncode, " ".join((process.stdout + process.stderr).split())
 

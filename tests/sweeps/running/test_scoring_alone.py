@@ -25,9 +25,9 @@ def folder(tmp_path: Path, database: Path) -> Path:
 
 def test_a_row_waits_for_its_host_and_then_takes_no_step(folder: Path) -> None:
     assert "of base, but base is not in the study" in refusal(folder, "train", *STUDY, "row=greedy")
-    printed(folder, "train", *STUDY, "row=base")
+    printed(folder, "train", *STUDY, "row=base", "tracking=off")
     steps = (folder / "trained").read_text()
-    printed(folder, "train", *STUDY, "row=greedy", "--add")
+    printed(folder, "train", *STUDY, "row=greedy", "--add", "tracking=off")
     base, greedy = (
         json.loads((folder / f"runs/s/{row}-s1/result.json").read_text())
         for row in ("base", "greedy")
@@ -45,7 +45,7 @@ def test_a_host_without_its_last_state_is_refused(folder: Path) -> None:
     (folder / "scored.py").write_text(
         source.replace("steps=averaged(config)", "steps=[3]"), "utf-8"
     )
-    printed(folder, "train", *STUDY, "row=base")
+    printed(folder, "train", *STUDY, "row=base", "tracking=off")
     message = refusal(folder, "train", *STUDY, "row=greedy", "--add")
     assert "greedy-s1 (conf/task/scored/row/greedy.yaml)" in message
     assert (
@@ -55,12 +55,14 @@ def test_a_host_without_its_last_state_is_refused(folder: Path) -> None:
 
 
 def test_work_that_trains_on_is_stopped(folder: Path) -> None:
-    printed(folder, "train", *STUDY, "row=base")
+    printed(folder, "train", *STUDY, "row=base", "tracking=off")
     source = SOURCE.replace(
         "train(trial, config.train.steps)", "train(trial, config.train.steps + 1)"
     )
     (folder / "scored.py").write_text(source, "utf-8")
-    outcome = typed(folder, "train", *STUDY, "row=greedy", "--add", "--changed-code")
+    outcome = typed(
+        folder, "train", *STUDY, "row=greedy", "--add", "--changed-code", "tracking=off"
+    )
     assert outcome.exit_code == 1
     output = " ".join(outcome.output.split())
     assert "work continued to step 6, but this trial only scores the weights of base-s1" in output

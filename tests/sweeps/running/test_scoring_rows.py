@@ -57,7 +57,7 @@ def run(joined_ray: JoinedRay) -> Run:
     """Runs a command; a sweep joins the tests' Ray."""
 
     def typed(folder: Path, *words: str) -> tuple[int, str]:
-        joined = (*words, joined_ray.word) if words[0] == "sweep" else words
+        joined = (*words, *joined_ray.one_by_one) if words[0] == "sweep" else words
         environment = os.environ | joined_ray.environment | {"COLUMNS": "200"}
         process = allelse(*joined, cwd=folder, env=environment)
         return process.returncode, process.stdout + process.stderr
@@ -135,11 +135,13 @@ def test_mlflow_has_a_run_of_each_with_its_weights(swept: Path) -> None:
     assert weights == [f"base-s{seed}" for seed in (1, 1, 2, 2)]
 
 
-def test_a_killed_sweep_ends_with_the_same_files(swept: Path, fresh: Path, run: Run) -> None:
+def test_a_killed_sweep_ends_with_the_same_files(
+    swept: Path, fresh: Path, run: Run, joined_ray: JoinedRay
+) -> None:
     (fresh / "holds").touch()
-    running = Running.start(
-        *SWEEP, cwd=fresh, trial=fresh / "runs/s/beam_8-s1", env=os.environ | {"COLUMNS": "200"}
-    )
+    environment = os.environ | joined_ray.environment | {"COLUMNS": "200"}
+    trial = fresh / "runs/s/beam_8-s1"
+    running = Running.start(*SWEEP, *joined_ray.one_by_one, cwd=fresh, trial=trial, env=environment)
     wait_until(lambda: (fresh / "held").exists() or running.ended(), "a trial that is being scored")
     assert not running.ended(), running.process.communicate()[0]
     os.killpg(running.process.pid, signal.SIGKILL)

@@ -16,6 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 from faulty_task import reasons, train_to, write_paced_task
+from joined_ray import JoinedRay
 from small_task import write_task
 from small_text import TEXT
 from studies import SMALL, Running, allelse, command, lines, newest_checkpoint, wait_until
@@ -28,7 +29,15 @@ EVALUATES_UNTIL_TOLD = """    import pathlib, time
         trial.stopping(alone=True)
         time.sleep(0.1)
 """
-ONE_ROW = [*SMALL, *TEXT, "train.steps=4000", "train.checkpoint_every=50", "sweep.rows=[base]"]
+UNTRACKED = "tracking=off"
+ONE_ROW = [
+    *SMALL,
+    *TEXT,
+    "train.steps=4000",
+    "train.checkpoint_every=50",
+    "sweep.rows=[base]",
+    UNTRACKED,
+]
 
 
 def test_a_stop_while_the_last_trial_is_evaluated_leaves_nothing_to_continue(
@@ -36,7 +45,7 @@ def test_a_stop_while_the_last_trial_is_evaluated_leaves_nothing_to_continue(
 ) -> None:
     """The trial finishes, so the sweep is over."""
     write_task(workplace, {"    trial.evaluated(": f"{EVALUATES_UNTIL_TOLD}    trial.evaluated("})
-    running = Running.start("train", "task=small", cwd=workplace, trial=workplace)
+    running = Running.start("train", "task=small", UNTRACKED, cwd=workplace, trial=workplace)
     evaluates = "runs/*/code/*/**/evaluates"  # what a trial writes beside its code
     wait_until(lambda: any(workplace.glob(evaluates)) or running.ended(), "the evaluation")
     assert not running.ended(), running.finish()[1]
@@ -57,7 +66,7 @@ def test_the_signals_of_slurm_stop_with_a_checkpoint_and_exit_codes_of_their_own
     """Slurm signals all processes of a step."""
     write_paced_task(workplace)
     trial = workplace / "runs" / "s" / "base-s1"
-    words = ["task=small", "sweep.name=s", "train.steps=20"]
+    words = ["task=small", "sweep.name=s", "train.steps=20", UNTRACKED]
     train_to(6, workplace)
     running = Running.start("train", *words, cwd=workplace, trial=trial)
     running.wait_for_step(4)
@@ -76,7 +85,7 @@ def test_the_signals_of_slurm_stop_with_a_checkpoint_and_exit_codes_of_their_own
 def test_a_sweep_with_all_its_processes_stops_by_the_signal_of_slurm(workplace: Path) -> None:
     write_paced_task(workplace)
     trial = workplace / "runs" / "s" / "base-s1"
-    words = ["task=small", "sweep.name=s", "train.steps=20"]
+    words = ["task=small", "sweep.name=s", "train.steps=20", UNTRACKED]
     train_to(6, workplace)
     running = Running.start("sweep", *words, "sweep.rows=[base]", cwd=workplace, trial=trial)
     running.wait_for_step(4)
@@ -92,15 +101,19 @@ HANDLES_SIGNALS = "    import signal; signal.signal(signal.SIGUSR1, signal.SIG_I
 
 @pytest.mark.ray
 @pytest.mark.slow
-def test_a_work_that_handles_signals_learns_that_a_sweep_cannot(workplace: Path) -> None:
+def test_a_work_that_handles_signals_learns_that_a_sweep_cannot(
+    workplace: Path, joined_ray: JoinedRay
+) -> None:
     write_task(workplace, {"    total = trial.saved": f"{HANDLES_SIGNALS}    total = trial.saved"})
-    process = allelse("sweep", "task=small", "sweep.name=s", "sweep.rows=[base]", cwd=workplace)
+    words = ["sweep", "task=small", "sweep.name=s", "sweep.rows=[base]", UNTRACKED]
+    environment = os.environ | joined_ray.environment
+    process = allelse(*words, *joined_ray.one_by_one, cwd=workplace, env=environment)
     assert process.returncode == 1
     assert (
         "a sweep calls work outside of the main thread; use trial.stopping() instead"
         in process.stdout
     )
-    trained = typed(workplace, "train", "task=small", "sweep.name=t")
+    trained = typed(workplace, "train", "task=small", "sweep.name=t", UNTRACKED)
     assert trained.exit_code == 0, trained.output
 
 
@@ -111,7 +124,7 @@ def test_a_trial_that_is_told_to_stop_from_elsewhere_saves_and_the_next_command_
     """By `allelse stop`, of all that runs and of this trial alone."""
     write_paced_task(workplace)
     trial = workplace / "runs" / "s" / "base-s1"
-    words = ["task=small", "sweep.name=s", "train.steps=20"]
+    words = ["task=small", "sweep.name=s", "train.steps=20", UNTRACKED]
     for step, stop in ((6, ["stop"]), (12, ["stop", "base-s1"])):
         train_to(step, workplace)
         running = Running.start("train", *words, cwd=workplace, trial=trial)
@@ -186,7 +199,7 @@ def read(terminal: int) -> None:
 @pytest.mark.slow
 def test_a_terminal_that_is_closed_stops_a_trial_with_a_checkpoint(workplace: Path) -> None:
     trial = workplace / "runs" / "files-tiny" / "base-s1"
-    words = ["train", *SMALL, *TEXT, "train.steps=4000", "train.checkpoint_every=50"]
+    words = ["train", *SMALL, *TEXT, "train.steps=4000", "train.checkpoint_every=50", UNTRACKED]
     process, terminal = in_a_terminal(*words, cwd=workplace)
     wait_until(lambda: newest_checkpoint(trial) >= 50, "a checkpoint")
     os.close(terminal)
@@ -200,7 +213,7 @@ REMOVES = """        if step == 3 and trial.config.model.kind == "round" and not
                 shutil.rmtree(HERE / "runs" / "s" / "base-s1", ignore_errors=True)
         total +="""
 REMOVED = "base-s1: FAILED: its folder was removed; the same command trains it again"
-WORDS = ["task=small", "sweep.name=s", "train.steps=20"]
+WORDS = ["task=small", "sweep.name=s", "train.steps=20", UNTRACKED]
 
 
 @pytest.fixture

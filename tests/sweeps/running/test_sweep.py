@@ -12,6 +12,7 @@ from typing import Any
 
 import psutil
 import pytest
+from joined_ray import JoinedRay
 from small_text import TEXT
 from studies import SMALL, allelse, answers, command, lines, mlflow_runs, wait_until
 from typed import refusal, typed
@@ -40,7 +41,11 @@ class Study:
 
 
 @pytest.fixture(scope="module")
-def study(furnish: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Study:
+def study(
+    furnish: Callable[[Path], Path],
+    tmp_path_factory: pytest.TempPathFactory,
+    joined_ray: JoinedRay,
+) -> Study:
     cwd = furnish(tmp_path_factory.mktemp("study"))
     for name in ("sweeps", "tracking", "transformer"):
         (cwd / f"{name}.py").write_text(
@@ -49,7 +54,8 @@ def study(furnish: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFact
     blocker = cwd / "runs" / "synthetic-tiny" / "d_dropout_0-s1" / "checkpoints"
     blocker.parent.mkdir(parents=True)
     blocker.write_text("a file where a folder must be")
-    first = allelse("sweep", *SHORT, DEFAULT, THREE_ROWS, cwd=cwd)
+    words = ["sweep", *SHORT, DEFAULT, THREE_ROWS, *joined_ray.one_by_one]
+    first = allelse(*words, cwd=cwd, env=os.environ | joined_ray.environment)
     blocker.unlink()
     return Study(cwd, first)
 

@@ -16,6 +16,7 @@ import psutil
 import pytest
 from faulty_stores import mlflow_server, serving
 from faulty_task import check_as_undisturbed, newest_state, reasons, train_to, write_paced_task
+from joined_ray import JoinedRay
 from leftovers import check_no_locks, wait_for_end
 from same_bits import differing, state_after
 from studies import Running, allelse, lines, mlflow_runs, mlflow_steps, printed, wait_until
@@ -66,10 +67,10 @@ def check_whole(trial: Path, *ends: str) -> None:
 
 @pytest.mark.everyday
 def test_two_workers_that_are_killed_in_turn_and_stopped_end_with_the_bits_of_undisturbed_ones(
-    furnish: Callable[[Path], Path], tmp_path: Path
+    furnish: Callable[[Path], Path], tmp_path: Path, joined_ray: JoinedRay
 ) -> None:
     """First the syncer and a worker, then the trial's process; at last both workers agree on a
-    stop."""
+    stop. The second sweep joins another Ray."""
     folder = write_toy(furnish(tmp_path / "study"))
     trial, twin = (folder / "runs" / "s" / name for name in ("base-s1", "twin-s1"))
     words = ["sweep", "task=toy", "sweep.rows=[base,twin]", "sweep.name=s", "cluster.workers=2"]
@@ -97,7 +98,8 @@ def test_two_workers_that_are_killed_in_turn_and_stopped_end_with_the_bits_of_un
     last_line = lines(trial / "journal.jsonl")[-1]
     assert last_line["step"] == last_line["checkpoint"] >= 44
     (folder / "leave").unlink()
-    resumed = allelse(*words, cwd=folder)
+    environment = os.environ | joined_ray.environment
+    resumed = allelse(*words, joined_ray.word, cwd=folder, env=environment)
     assert f"resumed at step {last_line['step']}" in resumed.stdout, resumed.stdout + resumed.stderr
     ends = ("worker lost: worker ", "worker lost: the trial's process", "interrupted", "finished")
     assert all(cause.startswith(end) for cause, end in zip(reasons(trial), ends, strict=True))

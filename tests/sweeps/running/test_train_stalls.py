@@ -11,7 +11,7 @@ from small_task import write_task
 from studies import allelse
 from typed import typed
 
-WORDS = ["task=small", "sweep.name=s", "train.steps=8"]
+WORDS = ["task=small", "sweep.name=s", "train.steps=8", "tracking=off"]
 HANGS = "__import__('time').sleep(10**6)"
 
 

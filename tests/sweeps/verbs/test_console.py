@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from joined_ray import shared_ray
 from small_task import write_task
 from studies import allelse, command
 
@@ -77,7 +78,10 @@ def test_a_letter_that_the_output_lacks_ends_no_trial(
     write_task(workplace, {start: start + NOISY}, {"conf/task/small/row/größe.yaml": row})
     rows = "row=größe" if verb == "train" else "sweep.rows=[größe]"
     environment = os.environ | {"PYTHONIOENCODING": encoding}
-    words = command(verb, "task=small", rows, "sweep.name=small")
+    words = command(verb, "task=small", rows, "sweep.name=small", "tracking=off")
+    if verb == "sweep":
+        words.append(shared_ray().word)
+        environment |= shared_ray().environment
     process = subprocess.run(
         words, cwd=workplace, env=environment, capture_output=True, timeout=300, check=False
     )
@@ -90,7 +94,7 @@ def test_a_letter_that_the_output_lacks_ends_no_trial(
 def test_what_the_work_prints_to_a_full_disk_ends_no_training(workplace: Path) -> None:
     start = "def work(trial: Trial[Config]) -> None:\n"
     write_task(workplace, {start: start + NOISY})
-    words = command("train", "task=small", "row=base", "sweep.name=small")
+    words = command("train", "task=small", "row=base", "sweep.name=small", "tracking=off")
     with Path("/dev/full").open("w") as full_disk:
         assert (
             subprocess.run(

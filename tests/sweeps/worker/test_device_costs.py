@@ -52,7 +52,7 @@ def trained(folder: Path, *words: str, imports: str = "pass") -> dict[str, Any]:
     base = folder / "conf/task/toy/base.yaml"
     base.parent.mkdir(parents=True)
     base.write_text("train: {steps: 3}\n")
-    command = [str(ALLELSE), "train", *STUDY, "row=base", *words]
+    command = [str(ALLELSE), "train", *STUDY, "row=base", "tracking=off", *words]
     run_command(command, folder).check_returncode()
     result: dict[str, Any] = json.loads((folder / "runs/toy/base-s1/result.json").read_text())
     return result

@@ -14,7 +14,9 @@ def test_a_trial_that_ends_early_is_finished_and_every_output_says_so(tmp_path: 
     write_task(tmp_path, {STOPS: ENDS})
     for seed in (1, 2):
         options = ["--add"] if seed == 2 else []
-        outcome = typed(tmp_path, "train", "task=small", f"sweep.seeds=[{seed}]", *options)
+        outcome = typed(
+            tmp_path, "train", "task=small", f"sweep.seeds=[{seed}]", *options, "tracking=off"
+        )
         assert outcome.exit_code == 0, outcome.output
         assert (", stopped at 2 of 4, dev score" in outcome.output) == (seed == 2)
     lines = json.loads(typed(tmp_path, "status", "--json").stdout)

@@ -26,7 +26,7 @@ SETTINGS = [
     "decode.average_checkpoints=5",
     "decode.average_every=15",
 ]
-WORDS = ["train", *SETTINGS, "train.log_every=1", "train.evaluate_every=40"]
+WORDS = ["train", *SETTINGS, "train.log_every=1", "train.evaluate_every=40", "tracking=off"]
 
 
 @pytest.fixture(scope="module")
