@@ -144,7 +144,8 @@ def _keep_sync(connection: socket.socket) -> None:
     for stream in streams:
         os.close(stream)
     end = os.pidfd_open(sync_id)
-    ready, _, _ = select.select([end, connection], [], [])
+    waiting: list[Any] = [end, connection]
+    ready, _, _ = select.select(waiting, [], [])
     if end not in ready:
         os.kill(sync_id, signal.SIGKILL)
     _, status = os.waitpid(sync_id, 0)
@@ -163,7 +164,7 @@ def _sync(request: dict[str, Any], streams: list[int]) -> None:
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["environment"])
-    os.getppid = lambda: request["parent"]  # type: ignore[assignment]
+    os.getppid = lambda: request["parent"]
     signal.signal(signal.SIGINT, lambda *_: os._exit(130))
     sys.exit(sync.main(request["arguments"]))
 
