@@ -100,7 +100,7 @@ def _composed_row(
     """The complete row; None if a value is refused. Overrides are final values, except for the
     scoring keys that the row sets itself."""
     library = request.library
-    own_scores = library.schema.scores.intersection(changes, scaled.own_keys)
+    own_scores = library.schema.scores & {*changes, *scaled.own_keys}
     values = {key: value for key, value in request.values.items() if key not in own_scores}
     tree = request.trees.final(name, scaled, values)
     if tree is None:
