@@ -69,7 +69,7 @@ EPOCH_SIZES = (
     EpochSize("half", ("scale=half",)),
     EpochSize("quarter", ("scale=half", *QUARTER, "train.tokens_per_batch=2000")),
     EpochSize("base", ("scale=paper", "train.tokens_per_batch=4000")),
-    EpochSize("tiny", ("scale=tiny",), "synthetic", peers=False),
+    EpochSize("tiny", ("scale=tiny",), "synthetic", shapes=40, peers=False),  # of 48
 )
 
 

@@ -60,7 +60,9 @@ def main(
     epoch: Annotated[
         list[str] | None, typer.Option(help=f"Only these epochs: {', '.join(EPOCHS)}.")
     ] = None,
-    shapes: Annotated[int, typer.Option(min=1, help="Block shapes of each epoch.")] = 200,
+    shapes: Annotated[
+        int | None, typer.Option(min=1, help="Block shapes of each epoch; default: 200, tiny 40.")
+    ] = None,
     old: Annotated[
         Path | None, typer.Option(help="An older checkout, for the epochs to take turns with.")
     ] = None,
@@ -82,7 +84,9 @@ def main(
         **head,
         "text": "Multi30k" if data else "random pieces in sentences as long as Multi30k's",
     }
-    sizes = [replace(size, shapes=shapes) for size in EPOCH_SIZES if size.name in (epoch or EPOCHS)]
+    sizes = [size for size in EPOCH_SIZES if size.name in (epoch or EPOCHS)]
+    if shapes is not None:
+        sizes = [replace(size, shapes=shapes) for size in sizes]
     with (
         retained_memory()
     ):  # for all programs alike: memory that one program returns, the next would have to fetch
