@@ -123,9 +123,10 @@ def main():
             loss.backward()
             optimizer.step()
             if step % options.save_every == 0 or step == options.steps:
-                save(net, optimizer, step, options.out / f"checkpoint-{step}.pt")
                 losses = {"train_loss": loss.item(), "dev_loss": evaluated(net, dev)}
                 print(json.dumps({"step": step, **losses}), file=metrics, flush=True)
+                # afterwards, so that what resumes from it lacks no loss
+                save(net, optimizer, step, options.out / f"checkpoint-{step}.pt")
 
 
 if __name__ == "__main__":
