@@ -71,11 +71,15 @@ def with_record(project: Place, name: str, value: object) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "reason"),
     [
-        ("cpu", {"model": "Z80", "count": 1}, "but was Z80: only the same kind of machine"),
+        (
+            "cpu",
+            {"model": "Z80", "count": 1},
+            "but was Z80 use the same kind of machine and the same packages",
+        ),
         (
             "versions",
             {"rich": "0.0.1"},
-            "but was 0.0.1: only the same kind of machine, with the same packages",
+            "but was 0.0.1 use the same kind of machine and the same packages",
         ),
     ],
 )
