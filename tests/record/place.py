@@ -25,10 +25,8 @@ HERE = Path()
 
 
 def home(trial):  # where a person edits, and not the study's copy
-    if "TOY_FOLDER" in os.environ:
-        return Path(os.environ["TOY_FOLDER"])
-    homes = (folder for folder in trial.folder.parents if (folder / "conf").is_dir())
-    return next(homes, HERE)
+    folders = (*trial.folder.parents, *Path.cwd().parents)  # the first ones may be those of a store
+    return next(folder for folder in folders if (folder / "conf").is_dir())
 
 
 @dataclass(frozen=True)
@@ -143,8 +141,6 @@ class Place:
         ):
             words = (*words, "tracking=off")
         environment = os.environ | {"COLUMNS": "200"} | self.environment
-        if words[0] != "sweep":  # a sweep's Ray is shared, and so is its environment
-            environment["TOY_FOLDER"] = str(self.folder)
         if words[0] == "sweep" and self.joins and not self.environment:
             has_size = any(word.startswith("cluster.") for word in words)
             words = (*words, *([shared_ray().word] if has_size else shared_ray().one_by_one))

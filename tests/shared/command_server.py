@@ -75,16 +75,21 @@ def _keep(request: dict[str, Any], files: list[int]) -> bool:
     os._exit(0)
 
 
-def _become(request: dict[str, Any], streams: list[int]) -> None:
-    """Make this process what a new one would be before its first import."""
-    os.setsid()
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+def _take_over(request: dict[str, Any], streams: list[int]) -> None:
+    """Have the streams, folder and environment of whoever asks."""
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["environment"])
+
+
+def _become(request: dict[str, Any], streams: list[int]) -> None:
+    """Make this process what a new one would be before its first import."""
+    os.setsid()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    _take_over(request, streams)
     environment.AT_START.clear()
     environment.AT_START.update(os.environ)
     sys.argv[:] = request["arguments"]
@@ -158,12 +163,7 @@ def _sync(request: dict[str, Any], streams: list[int]) -> None:
     """Become what ``python -m tracking.mlflow.sync`` would be, and end as it does."""
     from tracking.mlflow import sync
 
-    for number, stream in enumerate(streams):
-        os.dup2(stream, number)
-        os.close(stream)
-    os.chdir(request["folder"])
-    os.environ.clear()
-    os.environ.update(request["environment"])
+    _take_over(request, streams)
     os.getppid = lambda: request["parent"]
     signal.signal(signal.SIGINT, lambda *_: os._exit(130))
     sys.exit(sync.main(request["arguments"]))

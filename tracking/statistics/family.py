@@ -2,6 +2,7 @@
 metric's units. Where rows have different references, their families are corrected together."""
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -179,7 +180,7 @@ def seed_count(seeds: int) -> str:
     return f"{seeds or 'no'} {'seed' if seeds < 2 else 'seeds'}"
 
 
-class FamilyTests:
+class FamilyTests(ABC):
     """The tests of the rows that can be tested. A subclass has the differences, their ends in units
     and their power."""
 
@@ -201,13 +202,13 @@ class FamilyTests:
         low, high = intervals(self.differences, self.alpha)
         return np.stack([self.differences.difference, low, high], axis=1)
 
+    @abstractmethod
     def exponential_ends(self) -> Any:
         """[K, 3] difference, low and high of a metric whose logarithms were tested."""
-        raise NotImplementedError
 
+    @abstractmethod
     def missing_seeds(self, index: int, seeds: int) -> dict[str, int]:
         """How many seeds the row and its reference lack, each by name, if both need ``seeds``."""
-        raise NotImplementedError
 
     def families(self, references: References, reasons: Mapping[str, str]) -> dict[str, Family]:
         """One family for each reference, also with the rows that were not tested."""

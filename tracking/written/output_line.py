@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tracking.written.json_lines import json_object
+from tracking.written.formats.json_lines import json_object
 from tracking.written.point import STEP_NAMES, TIME_NAMES, WrittenPoint, points_of
 
 SOURCE = "stdout"

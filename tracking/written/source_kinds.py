@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
-from tracking.written.csv_table import CsvTable
-from tracking.written.event_file import EventFile
-from tracking.written.json_document import JsonDocument
-from tracking.written.json_lines import JsonLines
-from tracking.written.mlflow_store import MlflowDatabase, MlflowMetricFile
-from tracking.written.once import Occurrence
+from tracking.written.formats.csv_table import CsvTable
+from tracking.written.formats.event_file import EventFile
+from tracking.written.formats.json_document import JsonDocument
+from tracking.written.formats.json_lines import JsonLines
+from tracking.written.formats.mlflow_store import MlflowDatabase, MlflowMetricFile
+from tracking.written.formats.once import Occurrence
 from tracking.written.point import WrittenPoint
 
 REPORT_FILE = "allelse-report.jsonl"

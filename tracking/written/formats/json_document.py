@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from tracking.written.file_stamp import FileStamp
+from tracking.written.formats.json_lines import json_object
+from tracking.written.formats.once import Occurrence, PointsOnce
 from tracking.written.growing_file import LARGEST, UnreadError
-from tracking.written.json_lines import json_object
-from tracking.written.once import Occurrence, PointsOnce
 from tracking.written.point import WrittenPoint, points_of
 
 HISTORY = "log_history"

@@ -5,8 +5,8 @@ import csv
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from tracking.written.formats.growing_points import GrowingPoints
 from tracking.written.growing_file import Growth, UnreadError, whole_lines
-from tracking.written.growing_points import GrowingPoints
 from tracking.written.point import WrittenPoint, number_of, points_of
 
 DELIMITERS = (",", "\t", ";")

@@ -8,8 +8,8 @@ the fields are those of event.proto, summary.proto and tensor.proto, which Tenso
 import struct
 from collections.abc import Iterable, Iterator
 
+from tracking.written.formats.growing_points import GrowingPoints
 from tracking.written.growing_file import Growth, UnreadError
-from tracking.written.growing_points import GrowingPoints
 from tracking.written.point import WrittenPoint
 
 # fields of Event

@@ -6,8 +6,8 @@ from contextlib import closing
 from pathlib import Path
 
 from tracking.written.file_stamp import FileStamp
+from tracking.written.formats.growing_points import GrowingPoints
 from tracking.written.growing_file import Growth, UnreadError, whole_lines
-from tracking.written.growing_points import GrowingPoints
 from tracking.written.point import WrittenPoint
 
 SOURCE = "mlflow"

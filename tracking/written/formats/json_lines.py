@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from tracking.written.formats.growing_points import GrowingPoints
 from tracking.written.growing_file import Growth, UnreadError, whole_lines
-from tracking.written.growing_points import GrowingPoints
 from tracking.written.point import WrittenPoint, points_of
 
 

@@ -4,8 +4,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from tracking.written.formats.once import PointsOnce
 from tracking.written.growing_file import GrowingFile, Growth
-from tracking.written.once import PointsOnce
 from tracking.written.point import WrittenPoint
 
 

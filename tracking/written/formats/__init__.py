@@ -1,0 +1,1 @@
+"""A reader for each kind of file in which programs write metrics."""
