@@ -100,7 +100,7 @@ class CommandTrial:
             start = beginning_of(self.out, pattern, self.trial.folder, state, self.saved_step)
         if self.trial.rank == 0 and start.checkpoint is not None:
             self.trial.notice(f"goes on from {start.checkpoint.relative_to(self.out)}")
-        elif self.trial.rank == 0 and self.out.exists():
+        elif self.trial.rank == 0 and self.output_path.exists():  # other workers may have {out}
             self._begin_again()
         self.out.mkdir(parents=True, exist_ok=True)
         self.output_path.touch()
@@ -114,7 +114,8 @@ class CommandTrial:
         self.trial.notice(f"begins again: {reason}")
         earlier = self.out.with_name("earlier")
         shutil.rmtree(earlier, ignore_errors=True)
-        self.out.rename(earlier)  # at once, before other workers write there
+        if self.out.exists():
+            self.out.rename(earlier)  # at once, before other workers write there
         shutil.rmtree(earlier, ignore_errors=True)
         self.output_path.unlink(missing_ok=True)
 
