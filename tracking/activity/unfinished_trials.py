@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from tracking.study import Standing, Study
 from tracking.weights import TO_SCORE_AGAIN
+from tracking.words import grouped
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,18 @@ def note_on(texts: Sequence[str], unfinished: Sequence[UnfinishedTrial], trials:
     if not unfinished:
         return ""
     parts = [f"{trials - len(unfinished)} of {trials} seeds"]
-    for trial, text in zip(unfinished, texts, strict=True):
-        parts.append(f"s{trial.seed} {text}")
+    seeds = [trial.seed for trial in unfinished]
+    for text, seeds_of_text in grouped(zip(texts, seeds, strict=True)).items():
+        parts.append(f"{_short_seeds(seeds_of_text)} {text}")
     return "; ".join(parts)
+
+
+def _short_seeds(seeds: Sequence[int]) -> str:
+    """Such as s3, or s3, s5, or s3 to s9 if none in between is missing."""
+    is_run = seeds == list(range(seeds[0], seeds[-1] + 1))
+    if is_run and len(seeds) > 2:
+        return f"s{seeds[0]} to s{seeds[-1]}"
+    return ", ".join(f"s{seed}" for seed in seeds)
 
 
 def seeds_of_errors(unfinished: Sequence[UnfinishedTrial]) -> dict[str, tuple[int, ...]]:

@@ -219,13 +219,19 @@ class Lag:
         """One line, such as "12 reports behind, last sent 3 min 05 s ago: ConnectionError: …"."""
         problems = "; ".join(self.state.problems)
         if self.behind or problems:
-            behind = f"{count_of(self.behind, 'report')} behind, {self._last_sent()}"
+            behind = self._behind()
             return f"{behind}: {problems}" if problems else behind
         if not self.changed:
             return f"up to date{self._exceptions()}"
         if self.runs:
             return f"being synced, {self._last_sent()}"
         return f"the study has changed, {self._last_sent()}; `allelse sync` sends the rest"
+
+    def _behind(self) -> str:
+        reports = count_of(self.behind, "report")
+        if self.state.carried is None:
+            return f"nothing sent yet, {reports} to send"
+        return f"{reports} behind, {self._last_sent()}"
 
     def _last_sent(self) -> str:
         if self.state.carried is None:

@@ -1,4 +1,4 @@
-"""Whether a command resumes equally, as ``allelse probe --resume`` has found, and the line below a
+"""Whether a command resumes exactly, as ``allelse probe --resume`` has found, and the line below a
 table about trials that were resumed."""
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -54,7 +54,7 @@ def publish_check(study: Study, folder: Path) -> None:
 
 def resumed_lines(study: Study, rows: Iterable[str]) -> Iterator[str]:
     """At most one line, about trials of these rows that were resumed, unless their command is known
-    to resume equally."""
+    to resume exactly."""
     shown_rows = set(rows)
     trials = [trial for trial in study.trials if trial.row in shown_rows]
     resumed = [trial for trial in trials if _was_resumed(study, trial)]
@@ -62,10 +62,10 @@ def resumed_lines(study: Study, rows: Iterable[str]) -> Iterator[str]:
     parts = [f"{row} ({seeds_listed(seeds)})" for row, seeds in seeds_of_row.items()]
     check = _check_of(study) if parts else None
     if parts and check is None:
-        advice = f"`allelse probe --resume {study.task.name}` checks whether it trains equally"
+        advice = f"`allelse probe --resume {study.task.name}` checks whether a resume changes its results"
         yield f"Resumed after an interruption, and {advice}: {listed(parts)}."
     elif check is not None and not check.is_equal:
-        finding = f"the command does not resume equally ({check.first})"
+        finding = f"the command does not resume exactly ({check.first})"
         yield f"Resumed after an interruption, although {finding}: {listed(parts)}."
 
 

@@ -1,4 +1,4 @@
-"""Whether a command resumes equally: a whole run beside one that is killed half-way and resumed."""
+"""Whether a command resumes exactly: compares a run in one go with one that is killed halfway."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence

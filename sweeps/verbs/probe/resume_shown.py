@@ -14,7 +14,7 @@ from tracking.words import listed, plural
 
 MOST = 10
 REASONS = (
-    "A training loop that resumes equally restores all of these: weights, optimizer, schedule,",
+    "To resume exactly, a training loop restores all of these: weights, optimizer, schedule,",
     "the random states of Python, numpy and torch, and the place in the data.",
 )
 
@@ -65,16 +65,16 @@ def _verdict(resumption: Resumption) -> Iterator[str]:
         step = min(difference.step for difference in resumption.unsteady)
         yield (
             f"Before the kill the two runs already differ, first at step {step}: {names}. "
-            "These can't show whether it resumes equally."
+            "These can't show whether it resumes exactly."
         )
     metrics = resumption.metrics
     values = f"{resumption.compared} values of {metrics} {plural('metric', metrics)}"
     if resumption.is_equal:
-        yield f"It resumes equally: {values} after the resume are the same."
+        yield f"It resumes exactly: {values} after the resume are the same."
     elif not resumption.compared:
         yield "No value after the resume could be compared."
     else:
-        yield (f"It does not resume equally. First, {resumption.first} ({values} compared).")
+        yield (f"It does not resume exactly. First, {resumption.first} ({values} compared).")
 
 
 def _table(differences: Sequence[Difference]) -> Table:

@@ -70,8 +70,8 @@ def started(words: Sequence[str], env: Mapping[str, str], workspace: Workspace) 
 
 
 def run(words: Sequence[str], env: Mapping[str, str], workspace: Workspace, seconds: float) -> Ran:
-    """Run the command until it ends, or for so long. Then it is ended gently, and all that it has
-    started.
+    """Run the command until it ends, or for so many seconds. Then stop it, and every process that
+    it started.
 
     Raises RefusedError if it can't be started.
     """

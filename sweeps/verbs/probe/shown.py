@@ -49,7 +49,7 @@ def show(words: Sequence[str], ran: Ran, metrics: Sequence[ListedMetric], here: 
     if block:
         _show_block(block, words, here)
     elif has_failed:
-        OUT.print("\nIt wrote no metric. Mend the command first: it should run as you typed it.")
+        OUT.print("\nIt wrote no metric. Fix the command first, until it runs as you typed it.")
     elif not changing:
         _show_nothing(ran)
 
@@ -114,7 +114,7 @@ def _remarks(ran: Ran, metrics: Sequence[ListedMetric]) -> Iterator[str]:
         )
     constant = [f"{metric.name} {metric.last:.6g}" for metric in metrics if metric.is_constant]
     if constant:
-        yield f"With one value alone: {_some_of(list(dict.fromkeys(constant)))}."
+        yield f"Constant so far: {_some_of(list(dict.fromkeys(constant)))}."
     infinite = [metric.name for metric in metrics if not math.isfinite(metric.last)]
     if infinite:
         yield f"Not finite at the end: {', '.join(infinite)}."

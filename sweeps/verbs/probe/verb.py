@@ -33,7 +33,7 @@ Resume = Annotated[
     bool,
     typer.Option(
         "--resume",
-        help="Run a task's command whole, and again with a kill half-way, and compare the metrics.",
+        help="Run a task's command twice, once with a kill halfway, and compare the metrics.",
     ),
 ]
 
@@ -48,9 +48,9 @@ def probe(
 ) -> int:
     """Run a command for a while, and list the metrics that it writes, ready to paste.
 
-    It runs in a fresh folder that links to your files, and is ended gently with all that it has
-    started. `allelse probe NAME` runs the command of a task, and `allelse probe --resume NAME`
-    checks that it resumes equally.
+    It runs in a fresh folder that links to your files. At the end, `probe` stops it and every
+    process that it started. `allelse probe NAME` runs the command of a task, and
+    `allelse probe --resume NAME` checks that a resumed run ends with the same metrics.
     """
     if resume:
         return _probe_resume(command or [], seconds or RESUME_SECONDS, steps, as_json)
@@ -99,7 +99,7 @@ def _probe_resume(names: Sequence[str], seconds: float, steps: int | None, as_js
         )
         raise RefusedError([Problem("NAME", fault, allowed)])
     if not as_json:
-        ERR.print("Running it whole, then with a kill half-way …", style="dim")
+        ERR.print("Running it in one go, then with a kill halfway …", style="dim")
     try:
         resumption = compare_resumed(task, here, seconds, steps)
     except NotComparableError as error:

@@ -55,7 +55,7 @@ steps: "{args.steps}"
 checkpoint: ckpt-*.json
 """
 FINDING = (
-    "Resumed after an interruption, although the command does not resume equally "
+    "Resumed after an interruption, although the command does not resume exactly "
     "(loss differs at step 11): base (seed 1)."
 )
 
@@ -78,7 +78,7 @@ def write(folder: Path, forget: bool = False, noise: str = "0") -> None:
     (folder / "conf" / "task" / "mine.yaml").write_text(definition)
 
 
-def test_a_command_that_restores_everything_resumes_equally(folder: Path) -> None:
+def test_a_command_that_restores_everything_resumes_exactly(folder: Path) -> None:
     answer = json.loads(printed(folder, "probe", "--json", "--resume", "mine"))
     assert answer["is_equal"]
     assert (answer["differences"], answer["unsteady"]) == ([], [])
@@ -93,7 +93,7 @@ def test_what_differs_after_a_resume_is_named_with_its_step(folder: Path) -> Non
     assert done.exit_code == 1
     words = " ".join(done.stdout.split())
     assert "killed after step 10 and resumed from ckpt-010.json" in words
-    assert "It does not resume equally. First, loss differs at step 11" in words
+    assert "It does not resume exactly. First, loss differs at step 11" in words
     assert "time" not in words
 
 
@@ -117,7 +117,7 @@ def test_fewer_steps_and_refusals(folder: Path) -> None:
     assert "has no checkpoint: and {resume}, so a lost trial begins again" in words
 
 
-def test_the_table_notes_trials_that_did_not_resume_equally(folder: Path) -> None:
+def test_the_table_notes_trials_that_did_not_resume_exactly(folder: Path) -> None:
     write(folder, forget=True)
     (folder.parent / "starts").write_text("ss")
     printed(folder, "train", "task=mine", "sweep.name=k", "tracking=off")

@@ -88,7 +88,7 @@ def test_the_block_fits_the_commands_task(folder: Path) -> None:
         "  val_acc: {better: up, set: val, point: val/acc, source: metrics.csv}",
         "  # train_loss: {better: down, set: train, source: stdout}",
     ]
-    assert "With one value alone: lr 0.1, seed 3." in text
+    assert "Constant so far: lr 0.1, seed 3." in text
     assert text.splitlines()[-1] == f"Next: allelse init NAME -- {' '.join(COMMAND)}"
 
     printed(folder, "init", "mine", "--", *COMMAND)

@@ -62,6 +62,18 @@ def test_means_and_differences_are_over_finished_seeds_of_both(mixed: Study) -> 
     assert "Δ: difference from base, between means over all seeds of both" in written("md", mixed)
 
 
+def test_unfinished_seeds_in_the_same_state_share_their_words(tmp_path: Path) -> None:
+    seeds = {"base": [1, 2, 3, 4, 5], "c_layers_2": [1, 3, 4]}
+    study = make_study(tmp_path / "unfinished", seeds)
+    for trial in study.trials:
+        if trial.seed == 1:
+            finish(study, trial, begin(study.trial_folder(trial)), 30, ppl=4.0, bleu=30.0)
+    begin(study.trial_folder(study.trials[1]))
+    rows = by_name(study)
+    assert rows["base"].note == "1 of 5 seeds; s2 running; s3 to s5 missing"
+    assert rows["c_layers_2"].note == "1 of 3 seeds; s3, s4 missing"
+
+
 def test_running_interrupted_and_failed_rows_are_marked(study: Study) -> None:
     folders = [study.trial_folder(trial) for trial in study.trials]
     begin(folders[0])
