@@ -47,7 +47,8 @@ def for_trainer(trial: Trial[Any]) -> Any:
     """A callback for Hugging Face Trainer, which decides itself when to log, save and evaluate.
 
     The loss is reported as ``train/loss``, and what an evaluation measures as ``eval/…``. Trainer's
-    own checkpoint holds its random numbers.
+    own checkpoint holds its random numbers. Its last step becomes no checkpoint of the trial, because
+    Trainer trains one step too many if it resumes there.
     """
     from transformers import TrainerCallback
 
@@ -64,6 +65,8 @@ def for_trainer(trial: Trial[Any]) -> Any:
                 trial.report(state.global_step, metrics)
 
         def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            if state.global_step >= state.max_steps:
+                return
             name = f"checkpoint-{state.global_step}"
             trial.checkpoint(state.global_step, _files(Path(args.output_dir), name))
 

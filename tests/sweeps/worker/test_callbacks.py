@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from killed_trial import KILLED, total, trained
+from killed_trial import KILLED, KILLED_AT_THE_END, total, trained
 from studies import lines
 
 from allelse.callbacks import resumable
@@ -129,6 +129,20 @@ def test_a_training_stopped_by_ctrl_c_ends_with_the_same_weights(
     assert total(tmp_path, "stopped") == undisturbed(framework)
     journal = lines(tmp_path / "runs" / "stopped" / "base-s1" / "journal.jsonl")
     assert [line["step"] for line in journal] == [6, 12, 17, 18, 24, 30, 36, 40]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("framework", SOURCES)
+def test_a_training_killed_after_its_last_step_trains_no_further(
+    tmp_path: Path, framework: str, undisturbed: Callable[[str], float]
+) -> None:
+    (tmp_path / "run.py").write_text(SOURCES[framework])
+    (tmp_path / "killed_last.py").write_text(KILLED_AT_THE_END)
+    assert trained(tmp_path, "killed_last", "killed") == -signal.SIGKILL
+    assert trained(tmp_path, "killed_last", "killed") == 0
+    assert total(tmp_path, "killed") == undisturbed(framework)
+    journal = lines(tmp_path / "runs" / "killed" / "base-s1" / "journal.jsonl")
+    assert max(line["step"] for line in journal) == 40
 
 
 @pytest.mark.slow
