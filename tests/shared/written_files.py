@@ -1,10 +1,10 @@
-"""The files that a document tells its reader to write."""
+"""The files that a document tells its reader to write or edit."""
 
 import re
 from pathlib import Path
 
 WRITTEN = re.compile(
-    r"[Ww]rite `(conf/[^`]+|\w+\.py)`[^\n]*\n\n```(?:yaml|python)\n(.*?)```", re.DOTALL
+    r"(?:[Ww]rite|[Ee]dit) `(conf/[^`]+|\w+\.py)`[^\n]*\n\n```(?:yaml|python)\n(.*?)```", re.DOTALL
 )
 """A file's path and its content."""
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "your-own.md"

@@ -1,4 +1,4 @@
-"""The three questions of docs/design.md: each function that an answer names is there, and an answer
+"""The three paths of docs/design.md: each function that a path names is there, and a path
 takes few files."""
 
 import ast
@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SECTION = (
     (ROOT / "docs" / "design.md")
     .read_text("utf-8")
-    .partition("## Three questions\n")[2]
+    .partition("## Three paths through the code\n")[2]
     .partition("\n## ")[0]
 )
 ANSWERS = {
@@ -45,7 +45,7 @@ def test_each_function_of_an_answer_is_there(question: str) -> None:
 @pytest.mark.parametrize(
     ("question", "most"),
     [
-        ("A killed worker until training goes on", 8),
+        ("From a killed worker to training again", 8),
         ("A metric from `trial.report` to MLflow", 8),
         ("`model.n_heads` from a row's file to attention", 10),
     ],
