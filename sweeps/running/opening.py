@@ -21,6 +21,7 @@ from sweeps.planning.plan_record import recorded
 from sweeps.planning.planned_trial import PlannedTrial, configurations
 from sweeps.planning.shared_trials import on_this_data
 from sweeps.planning.studies.known_studies import known_study
+from sweeps.planning.studies.published_copy import refuse_published
 from sweeps.planning.studies.trial_lock import trial_lock
 from sweeps.planning.user_code.origin import keep_origin, origin_of
 from sweeps.preflight.scored_steps import refuse_missing_steps
@@ -59,6 +60,7 @@ def open_study(
         own_files()  # of now, when this process imports them
         origin = origin_of(source, plan.code)
         stack.enter_context(stopping.watching())
+        refuse_published(plan.folder)
         known_study(plan.folder)  # refuses a damaged study before its data is prepared
         plan = _without_unreadable(plan, console)
         refuse_missing_steps(plan)

@@ -13,8 +13,9 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from sweeps.console import OUT, next_verb, print_json, print_line
+from sweeps.console import OUT, next_command, next_verb, print_json, print_line
 from sweeps.planning.studies.advice import command
+from sweeps.planning.studies.published_copy import continuing
 from sweeps.planning.studies.study_overrides import PLACES, by_name, chosen, looking, names_study
 from sweeps.problems import Problem, RefusedError, refusal
 from sweeps.processes.times import LOOK_AT_LOG_S
@@ -40,6 +41,7 @@ from tracking.activity.runners import (
 from tracking.card import Card
 from tracking.files import DamagedFileError
 from tracking.observed.record import observed_line
+from tracking.published_study import is_published
 from tracking.shell import shell_line
 from tracking.statistics.table_rows import BASE, table
 from tracking.study import Study, StudyTrial, last_active, last_asked, read_study
@@ -223,6 +225,8 @@ def _print_next(
         next_verb("table", reading)
     elif "running" in states or runners(study.folder):
         next_verb("status", [*reading, "--watch"])
+    elif is_published(study.folder):
+        next_command(continuing(study.folder))
     else:
         from sweeps.planning.studies.named_study import going_on
 

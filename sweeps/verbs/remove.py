@@ -15,6 +15,7 @@ from sweeps.config.files import BASE
 from sweeps.console import OUT, next_verb, print_line
 from sweeps.planning.studies.advice import command, no_such_study
 from sweeps.planning.studies.known_studies import log_entry, study_names
+from sweeps.planning.studies.published_copy import refuse_published
 from sweeps.planning.studies.renaming import refuse_half_renamed
 from sweeps.planning.studies.study_overrides import PLACES, chosen, looking, names_study, placed
 from sweeps.planning.studies.trash import new_folder, note_dropped
@@ -52,6 +53,7 @@ def drop(arguments: Dropped, yes: Yes = False) -> None:
         allowed = "must name a row or a trial of the study"
         raise refusal("ROW", "is missing", allowed)
     study = study_to_change(overrides).study
+    refuse_published(study.folder)
     trials = _named_trials(study, names)
     if not yes:
         _preview([study.trial_folder(trial).path for trial in trials])
@@ -75,6 +77,8 @@ def rm(arguments: Studies, yes: Yes = False) -> None:
     if not names and not names_study(overrides):
         raise refusal("STUDY", "is missing", "`allelse studies` lists them")
     studies = _studies(Path(settings.paths.runs), names or [settings.study_folder.name])
+    for study in studies:
+        refuse_published(study)
     if not yes:
         _preview(studies)
         next_verb("rm", [*arguments, "--yes"])

@@ -10,6 +10,7 @@ import typer
 from sweeps.console import OUT, next_verb, print_line
 from sweeps.planning.studies.advice import no_such_study
 from sweeps.planning.studies.known_studies import known_study, study_names
+from sweeps.planning.studies.published_copy import refuse_published
 from sweeps.planning.studies.renaming import rename_row, rename_study, row_problems, study_problems
 from sweeps.planning.studies.study_overrides import PLACES, by_name, chosen
 from sweeps.planning.studies.trial_lock import trial_lock
@@ -43,6 +44,7 @@ def rename(arguments: Names) -> None:
         raise refusal("NEW", "is missing, or there are too many names", SHAPE)
     settings = settings_to_read(overrides)
     study = _study(names[0], Path(settings.paths.runs))
+    refuse_published(study.folder)
     row = names[1] if len(names) == 3 else None
     new_name = names[-1]
     renamed = _renamed(study, row, new_name, ["allelse", "rename", *arguments])

@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import re
 import shutil
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from tracking.published_study import is_published
 from tracking.study import Study, read_study, write_study
 from tracking.study_lock import lock_of, write_lock
 
+ROOT = Path(__file__).resolve().parents[2]
+ONLY_PUBLISH = "is published, and only `allelse publish` changes it"
 ROWS = {"base": 0.9, "close": 0.85, "far": 0.4}
 NAME = "sweep.name=reading"
 PUBLISHED = ("paths.runs=studies", NAME)
@@ -180,10 +183,35 @@ def test_no_verb_writes_into_a_published_study(tmp_path: Path, study: Study) -> 
         answer(tmp_path, words[0], *PUBLISHED, *words[1:])
     answer(tmp_path, "studies", "paths.runs=studies")
     load(tmp_path / "studies" / "reading")
+    for words in (
+        ("drop", *PUBLISHED, "base"),
+        ("rm", "paths.runs=studies", "reading", "--yes"),
+        ("rename", "paths.runs=studies", "reading", "other"),
+    ):
+        refused = typed(tmp_path, *words)
+        assert refused.exit_code == 2, refused.output
+        assert ONLY_PUBLISH in refused.output
+        assert "`rm runs/reading/published.json`" in refused.output, "runs has the study already"
     refused = typed(tmp_path, "report", *PUBLISHED)
     assert refused.exit_code == 2
     assert "--output is missing, and reading is published" in refused.output
     assert digests(tmp_path / "studies") == old_digests
+
+
+def test_a_published_study_is_continued_from_a_copy(tmp_path: Path) -> None:
+    place = ("paths.runs=studies", "sweep.name=multi30k-half")
+    shutil.copytree(ROOT / "studies" / "multi30k-half", tmp_path / "studies" / "multi30k-half")
+    old_digests = digests(tmp_path / "studies")
+    for verb in ("sweep", "train"):
+        refused = typed(tmp_path, verb, *place)
+        assert refused.exit_code == 2, refused.output
+        assert ONLY_PUBLISH in refused.output
+    *_, following = answer(tmp_path, "status", *place).splitlines()
+    assert f"type `{following.removeprefix('Next: ')}`" in refused.output
+    assert digests(tmp_path / "studies") == old_digests
+    subprocess.run(following.removeprefix("Next: "), shell=True, cwd=tmp_path, check=True)
+    *_, following = answer(tmp_path, "status", "sweep.name=multi30k-half").splitlines()
+    assert following.endswith("allelse sweep sweep.name=multi30k-half")
 
 
 @pytest.mark.slow

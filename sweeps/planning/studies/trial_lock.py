@@ -7,6 +7,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from sweeps.planning.studies.advice import command
+from sweeps.planning.studies.published_copy import refuse_published
 from sweeps.planning.studies.study_overrides import by_name, placed
 from sweeps.problems import Problem, RefusedError
 from tracking.activity.runners import holder_of
@@ -21,10 +22,11 @@ def trial_lock(folder: TrialFolder, allowed: str | None = None) -> Iterator[None
     """Keep other processes from writing the trial's folder. The lock ends with this process,
     however it ends.
 
-    Raises RefusedError if another process holds the lock, with ``allowed`` or with what follows and
-    stops it.
+    Raises RefusedError if the study is published, or if another process holds the lock, with
+    ``allowed`` or with what follows and stops it.
     """
     study = folder.path.parent
+    refuse_published(study)
     trial = folder.path.name
     lock = FileLock(study / ".locks" / trial, timeout=0)
     try:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sweeps.config.files import BASE
-from sweeps.console import OUT, next_verb, print_json
+from sweeps.console import OUT, next_command, next_verb, print_json
+from sweeps.planning.studies.published_copy import continuing
 from sweeps.planning.studies.study_overrides import SELECTING, looking
 from sweeps.verbs.command import (
     Add,
@@ -20,6 +21,7 @@ from sweeps.verbs.command import (
 from sweeps.verbs.plan.costs import calibrated, cluster_nodes, cost_fields
 from sweeps.verbs.plan.table import plan_table
 from sweeps.verbs.run import checked_plan
+from tracking.published_study import is_published
 
 if TYPE_CHECKING:
     from sweeps.costs.estimate import Estimate
@@ -99,6 +101,8 @@ def _print_next(plan: "Plan", overrides: list[str] | None, changed_code: bool) -
     reading = looking(plan.folder, overrides)
     if plan.running:
         next_verb("status", [*reading, "--watch"])
+    elif is_published(plan.folder):
+        next_command(continuing(plan.folder))
     elif plan.pending or plan.to_take:
         words = _overrides_to_run(plan, overrides)
         next_verb("sweep", [*words, "--changed-code"] if changed_code else words)

@@ -46,8 +46,7 @@ def test_a_stop_while_the_last_trial_is_evaluated_leaves_nothing_to_continue(
     """The trial finishes, so the sweep is over."""
     write_task(workplace, {"    trial.evaluated(": f"{EVALUATES_UNTIL_TOLD}    trial.evaluated("})
     running = Running.start("train", "task=small", UNTRACKED, cwd=workplace, trial=workplace)
-    evaluates = "runs/*/code/*/**/evaluates"  # what a trial writes beside its code
-    wait_until(lambda: any(workplace.glob(evaluates)) or running.ended(), "the evaluation")
+    wait_until(lambda: evaluates(workplace) or running.ended(), "the evaluation")
     assert not running.ended(), running.finish()[1]
     os.kill(running.process.pid, signal.SIGINT)
     running.wait_for_line("Stopping after the current step")
@@ -56,6 +55,13 @@ def test_a_stop_while_the_last_trial_is_evaluated_leaves_nothing_to_continue(
     assert code == 0, output
     assert "1 of 1 finished" in output
     assert "run again" not in output
+
+
+def evaluates(workplace: Path) -> bool:
+    """Whether a trial has begun its evaluation: it writes a file beside its code."""
+    with suppress(FileNotFoundError):  # the folder of the code gets its name while it is searched
+        return any(workplace.glob("runs/*/code/*/**/evaluates"))
+    return False
 
 
 @pytest.mark.slow
