@@ -183,12 +183,12 @@ def test_no_verb_writes_into_a_published_study(tmp_path: Path, study: Study) -> 
         answer(tmp_path, words[0], *PUBLISHED, *words[1:])
     answer(tmp_path, "studies", "paths.runs=studies")
     load(tmp_path / "studies" / "reading")
-    for words in (
+    for changing in (
         ("drop", *PUBLISHED, "base"),
         ("rm", "paths.runs=studies", "reading", "--yes"),
         ("rename", "paths.runs=studies", "reading", "other"),
     ):
-        refused = typed(tmp_path, *words)
+        refused = typed(tmp_path, *changing)
         assert refused.exit_code == 2, refused.output
         assert ONLY_PUBLISH in refused.output
         assert "`rm runs/reading/published.json`" in refused.output, "runs has the study already"
