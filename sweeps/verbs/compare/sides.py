@@ -61,19 +61,19 @@ def _unknown_side(name: str, study: Study, runs: Path) -> Problem:
 
 def _mismatch(first: NamedTrials, second: NamedTrials) -> Problem | None:
     """Why the two cannot be compared, whatever their trials hold."""
+    both = f"{first.name} and {second.name}"
     if first.study.folder == second.study.folder and first.trials == second.trials:
-        allowed = "must be two different trials, rows or studies"
-        return Problem(SIDES_KEY, f"are the same: {first.name}", allowed)
+        return Problem(both, "are the same", "must be two different trials, rows or studies")
     if (first.row is None) != (second.row is None):
         study, part = (first, second) if first.row is None else (second, first)
         fault = f"are a whole study, {study.name}, and a row or trial, {part.name}"
         fix = "compare two studies, or write STUDY/ROW"
-        return Problem(SIDES_KEY, fault, fix, f"{study.name}/{part.row}")
+        return Problem(both, fault, fix, f"{study.name}/{part.row}")
     first_task = first.study.task.name
     second_task = second.study.task.name
     if first_task != second_task:
         fault = f"belong to different tasks, {first_task} and {second_task}"
-        return Problem(SIDES_KEY, fault, "must belong to one task: metrics differ between tasks")
+        return Problem(both, fault, "must belong to one task: metrics differ between tasks")
     return None
 
 

@@ -133,7 +133,7 @@ def test_two_studies_row_by_row(folder: Path, names: tuple[str, str]) -> None:
             'is "a_heads_2", but the rows of one are base, a_heads_1, a_heads_4',
         ),
         (("base", "heads_1"), "did you mean a_heads_1?"),
-        (("base", "base"), "are the same: base"),
+        (("base", "base"), "base and base are the same"),
         (("one", "base"), "are a whole study, one, and a row or trial, base"),
         (("one", "base"), "did you mean one/base?"),
         (("base", "a_heads_1", "--metric", "blue"), "did you mean bleu?"),
@@ -181,6 +181,6 @@ def test_a_task_without_texts_names_samples_by_their_place(tmp_path: Path) -> No
 
 def test_studies_of_two_tasks_are_refused(own: Path) -> None:
     sentence_studies.make(own / "runs/reading", {"base": 0.5}, (1,))
-    assert "belong to different tasks, translation and reading" in refusal(
+    assert "one and reading belong to different tasks, translation and reading" in refusal(
         own, "compare", "one", "reading"
     )
