@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from keyword import iskeyword
 from typing import Any
 
-from sweeps.command_task.template import KEYS, Template, split
+from sweeps.command_task.template import KEYS, OUT, Template, placeholders, split
 from tracking.card import Metric
 
 GRACE_S = 30.0
@@ -59,6 +59,11 @@ class Definition:
     def template(self) -> Template:
         toggles = [key for key, value in self.args.items() if str(value).startswith("-")]
         return Template(self.words, frozenset(f"{KEYS}{key}" for key in toggles))
+
+    @property
+    def takes_out(self) -> bool:
+        """Whether its command or its variables name the trial's folder."""
+        return any(OUT in placeholders(text) for text in (*self.words, *self.env.values()))
 
     def place(self, key: str) -> str:
         """file:line of the key, or of the nearest key around it."""

@@ -16,6 +16,9 @@ METRICS = """\
 metrics:  # name one at least; `allelse probe` lists what the command writes
   # accuracy: {better: up, set: test}
 """
+STEPS = """\
+# steps: 1000  # of the whole run; `allelse plan --calibrate` needs it to predict hours
+"""
 MORE = """\
 # checkpoint: checkpoint-*  # below {out}; with {resume} in the command, a lost trial goes on from it
 # timeout: 2 h
@@ -28,8 +31,7 @@ def text_of_draft(draft: Draft) -> str:
     if draft.keys:
         parts.append("args:\n" + "".join(f"  {key.key}: {_value(key)}\n" for key in draft.keys))
     parts.append(METRICS)
-    if draft.steps:
-        parts.append(f'steps: "{draft.steps}"\n')
+    parts.append(f'steps: "{draft.steps}"\n' if draft.steps else STEPS)
     if draft.data:
         parts.append(f"data: {json.dumps(list(draft.data), ensure_ascii=False)}\n")
     if draft.env:

@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from sweeps.command_task.definition import Definition
-from sweeps.command_task.template import KEYS, RESUME, TRIAL_NAMES, placeholders
+from sweeps.command_task.template import KEYS, OUT, RESUME, TRIAL_NAMES, placeholders
 from sweeps.problems import Problem, nearest
+from tracking.written.source_kinds import REPORT_FILE
 
 ENV = "env."
+WITHOUT_OUT = ("report", REPORT_FILE, "mlflow", "stdout")
+"""Sources of metrics that a command writes without knowing its folder."""
 TEXTS = ("command", "steps", "data", "env")
 """The keys whose texts may hold placeholders."""
 
@@ -34,6 +37,8 @@ class References:
             place = self.definition.place("command")
             yield Problem("checkpoint", fault, allowed, place=place)
         yield from self._unknown_observed()
+        if self.definition.words and not self.definition.takes_out:
+            yield from self._unread_files()
 
     def _unknown_placeholders(self) -> Iterator[Problem]:
         for key, names in self._names_by_key().items():
@@ -71,6 +76,15 @@ class References:
                 allowed = f"must name keys of args or env: {', '.join(known)}"
                 place = self.definition.place("observes")
                 yield Problem("observes", f"names {name}", allowed, nearest(name, known), place)
+
+    def _unread_files(self) -> Iterator[Problem]:
+        """Metrics from files: without ``{out}``, the command writes them where no trial reads."""
+        for written in self.definition.metrics:
+            if written.source and written.source not in WITHOUT_OUT:
+                key = f"metrics.{written.metric.name}.source"
+                fault = f"is {written.source}, but the command has no {{{OUT}}}"
+                allowed = f"write {{{OUT}}} where the command names its output folder"
+                yield Problem(key, fault, allowed, place=self.definition.place(key))
 
     def _is_unknown(self, name: str) -> bool:
         is_key = name.startswith(KEYS)

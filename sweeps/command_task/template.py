@@ -7,8 +7,9 @@ from dataclasses import dataclass
 PLACEHOLDER = re.compile(r"\{\{(?P<literal>[\w.]+)\}\}|\{(?P<name>[A-Za-z_][\w.]*)\}")
 """``{{name}}`` stands for ``{name}`` itself. Other braces, as those of JSON, are plain text."""
 KEYS = "args."
+OUT = "out"
 RESUME = "resume"
-TRIAL_NAMES = ("seed", "out", RESUME, "rank", "world")
+TRIAL_NAMES = ("seed", OUT, RESUME, "rank", "world")
 """What a command may take from its trial, besides its keys."""
 Value = str | list[str] | None
 """Of a placeholder. With None, its argument is left out."""

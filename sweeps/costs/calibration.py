@@ -71,6 +71,10 @@ def _plan_problems(plan: Plan) -> Iterator[Problem]:
     if not plan.pending:
         fault = "has nothing to measure: all trials are finished"
         yield Problem("--calibrate", fault, "leave it out")
+    elif plan.trials[0].stated_steps is None:
+        fault = "needs the number of steps, which the command's file doesn't state"
+        allowed = 'add a line such as `steps: 1000` or `steps: "{args.steps}"` to it'
+        yield Problem("--calibrate", fault, allowed)
     if cluster.address is not None:
         fault = f"is {cluster.address}, but --calibrate measures only on this machine"
         allowed = "train one row there: plans then read its time from its result"

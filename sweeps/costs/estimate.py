@@ -142,7 +142,7 @@ def work_to_predict(planned: PlannedTrial) -> Work:
     return Work(
         work=work_of(trained.task, trained.config, trained.fingerprint),
         conditions=conditions(trained.task, trained.config, group),
-        steps=planned.steps,
+        steps=trained.stated_steps,
         flops_per_step=None if flops is None else flops / planned.steps,
     )
 

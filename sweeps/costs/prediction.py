@@ -19,11 +19,14 @@ From = Literal["finished", "calibrated", "both"]
 
 @dataclass(frozen=True)
 class Work:
-    """A trial to predict. `sweeps.worker.pace` defines the digests ``work`` and ``conditions``."""
+    """A trial to predict. `sweeps.worker.pace` defines the digests ``work`` and ``conditions``.
+
+    ``steps`` is None for a command that doesn't state them.
+    """
 
     work: str
     conditions: str
-    steps: int
+    steps: int | None
     flops_per_step: float | None
 
 
@@ -63,6 +66,9 @@ class Prediction:
 
 def predict(work: Work, measurements: Sequence[Measurement]) -> Prediction | None:
     """The prediction for a trial; None if no measurement is close enough."""
+    if work.steps is None:
+        work = replace(work, steps=1, flops_per_step=None)
+        measurements = [_as_one_step(run) for run in measurements if run.source == "finished"]
     comparable = [run for run in measurements if run.conditions == work.conditions]
     same_row = _best_source([run for run in comparable if run.work == work.work])
     if same_row:
@@ -73,6 +79,18 @@ def predict(work: Work, measurements: Sequence[Measurement]) -> Prediction | Non
     if interpolated is None:
         return None
     return _prediction(work, runs, interpolated, interpolated=True)
+
+
+def _as_one_step(run: Measurement) -> Measurement:
+    """A finished trial, measured as a whole: without a number of steps, only that predicts."""
+    cpu_seconds = run.cpu_seconds_per_step
+    return replace(
+        run,
+        steps=1,
+        seconds_per_step=run.steps * run.seconds_per_step,
+        flops_per_step=None,
+        cpu_seconds_per_step=None if cpu_seconds is None else run.steps * cpu_seconds,
+    )
 
 
 def _best_source(measurements: Sequence[Measurement]) -> list[Measurement]:
@@ -96,24 +114,25 @@ def _prediction(
     interpolated: bool,
 ) -> Prediction:
     """A prediction with these seconds per step, and the rest from the measured runs."""
+    steps = work.steps or 1
     sources: set[Source] = {run.source for run in runs}
     setup = fmean(run.setup_seconds for run in runs)
     scoring = [run.scoring_seconds for run in runs if run.scoring_seconds is not None]
     return Prediction(
-        training_seconds=setup + work.steps * per_step,
+        training_seconds=setup + steps * per_step,
         scoring_seconds=fmean(scoring) if scoring else None,
         source=sources.pop() if len(sources) == 1 else "both",
         interpolated=interpolated,
         start_seconds=max(run.start_seconds for run in runs),
-        cpu_seconds=_cpu_seconds(work, runs, per_step),
+        cpu_seconds=_cpu_seconds(runs, steps * per_step),
         first_seconds=max(run.first_seconds for run in runs),
         first_cpu_seconds=max(run.first_cpu_seconds for run in runs),
     )
 
 
-def _cpu_seconds(work: Work, runs: Sequence[Measurement], per_step: float) -> float | None:
-    """The CPU seconds of a trial, from the ratio of CPU seconds to seconds in the measured
-    steps."""
+def _cpu_seconds(runs: Sequence[Measurement], seconds: float) -> float | None:
+    """The CPU seconds of a trial whose steps take these seconds, from the ratio of the two in the
+    measured steps."""
     shares = list[float]()
     for run in runs:
         if run.cpu_seconds_per_step:
@@ -121,7 +140,7 @@ def _cpu_seconds(work: Work, runs: Sequence[Measurement], per_step: float) -> fl
     if not shares:
         return None
     setup_and_scoring = fmean(run.other_cpu_seconds for run in runs)
-    return work.steps * per_step * fmean(shares) + setup_and_scoring
+    return seconds * fmean(shares) + setup_and_scoring
 
 
 def _seconds_per_step(flops: float | None, runs: Sequence[Measurement]) -> float | None:

@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from sweeps.command_task.command_task import CommandTask
 from sweeps.planning.planned_trial import PlannedTrial
+from sweeps.planning.studies.advice import other_study
 from sweeps.problems import Problem, damaged
 from sweeps.trees import Tree, dotted
 from tracking.files import DamagedFileError, unless_damaged
@@ -45,10 +47,17 @@ def _problem(stored: Tree, planned: PlannedTrial) -> Problem:
         fault += f"; version {task.version} trains different weights with the same settings"
         allowed = "finish it with the commit in its provenance.json, or choose another sweep.name"
     else:
-        differences = _differences(stored, planned) or ["the text of its data"]
+        differences = _differences(stored, planned) or [_fingerprinted(planned)]
         fault = f"names a study whose {name} has different settings: {'; '.join(differences)}"
-        allowed = "choose another sweep.name, or remove that folder"
+        allowed = other_study(planned.folder.path.parent)
     return Problem("sweep.name", fault, allowed, place=str(planned.folder.path))
+
+
+def _fingerprinted(planned: PlannedTrial) -> str:
+    """What decides the weights, and is not among the settings."""
+    if isinstance(planned.task, CommandTask):
+        return "its command, variables or data files"
+    return "the text of its data"
 
 
 def _differences(stored: Tree, planned: PlannedTrial) -> list[str]:

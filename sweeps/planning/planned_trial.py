@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from sweeps.command_task.command_task import planned_steps_of
 from sweeps.config.schema import Schema, task_card
 from sweeps.config.settings import Settings
 from sweeps.planning.studies.known_studies import known_study
@@ -56,6 +57,11 @@ class PlannedTrial:
     @property
     def steps(self) -> int:
         return self.task.steps(self.config)
+
+    @property
+    def stated_steps(self) -> int | None:
+        """None for a command that doesn't state its number of steps."""
+        return planned_steps_of(self.task, self.config)
 
     @property
     def effort(self) -> float:

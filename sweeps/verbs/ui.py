@@ -15,6 +15,7 @@ from rich.markup import escape
 
 from sweeps.console import ERR, OUT
 from sweeps.planning.studies.published_copy import writable
+from sweeps.planning.studies.study_overrides import names_study
 from sweeps.problems import RefusedError, refusal
 from sweeps.verbs.command import OverrideList, guarded, refuse_without_extra, taken_study
 from tracking.study import Study, separate
@@ -109,7 +110,9 @@ def _to_serve(overrides: list[str] | None) -> tuple[Path, Study | None, str]:
     try:
         study, settings = writable(*taken_study(overrides))
     except RefusedError:
-        pass  # no readable study, but the default store may hold the runs of others
+        if names_study(overrides or []):
+            raise
+        # no readable study, but the default store may hold the runs of others
     else:
         runs = Path(settings.paths.runs)
         uri = _store_of(study, settings.tracking.uri)

@@ -12,6 +12,8 @@ MAY_BE_MEMORY = "perhaps because the machine ran out of memory"
 OUT_EXISTS = re.compile(r"FileExistsError: .*/out'")
 MAKES_OUT = "{out} is there when the command starts; to let it make a folder, write {out}/run"
 
+NO_OUT = "on standard output; its command has no {out}, so its files aren't read"
+
 
 class CommandError(RuntimeError):
     """The command failed. The message has the last lines that it printed."""
@@ -57,15 +59,18 @@ def hint_of(lines: Sequence[str]) -> str:
     return MAKES_OUT if lines and OUT_EXISTS.search(lines[-1]) else ""
 
 
-def without_metric(written: WrittenMetric, names: Mapping[str, str]) -> CommandError:
+def without_metric(
+    written: WrittenMetric, names: Mapping[str, str], takes_out: bool
+) -> CommandError:
     """The error of a command that ended well, but wrote no point for a metric of the table.
 
-    ``names`` has the source of each point that it wrote.
+    ``names`` has the source of each point that it wrote. ``takes_out``: whether it has ``{out}``.
     """
     origin = f" in {written.source}" if written.source else ""
     fault = f"the command wrote no {written.point}{origin}, which gives {written.metric.name}"
     if not names:
-        return CommandError(f"{fault}; it wrote no metric below {{out}} or on standard output")
+        place = "below {out} or on standard output" if takes_out else NO_OUT
+        return CommandError(f"{fault}; it wrote no metric {place}")
     similar = nearest(written.point, names)
     hint = f" (did you mean {similar}?)" if similar else ""
     listed = ", ".join(f"{name} in {source}" for name, source in sorted(names.items()))

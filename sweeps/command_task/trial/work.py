@@ -189,7 +189,7 @@ class CommandTrial:
                 self._save(last)
             return
         for written in self.recording.missing():
-            raise without_metric(written, self.recording.names)
+            raise without_metric(written, self.recording.names, self.definition.takes_out)
         self.recording.report_values(planned_steps(self.definition, self.trial.config) or 1)
         for set_name, scores in self.recording.scores().items():
             self.trial.evaluated(set_name, scores)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from sweeps.planning.planned_trial import PlannedTrial
 
 UNKNOWN = "unknown"
+FIRST_FINISHED = "the first finished trial will show it."
 NEAR = "~"
 """Stands before a prediction that no trial of this row has measured."""
 WIDE = 100
@@ -153,9 +154,11 @@ def _time_line(estimate: "Estimate", overrides: Sequence[str]) -> str:
 def _source_to_come(estimate: "Estimate", overrides: Sequence[str]) -> str:
     """What will measure the time of the trials."""
     if not estimate.here or estimate.plan.shared.cluster.workers > 1:
-        return "the first finished trial will show it."
+        return FIRST_FINISHED
     if estimate.plan.running:
         return "the running trials will show it."
+    if estimate.plan.trials[0].stated_steps is None:
+        return FIRST_FINISHED
     return f"`{command('plan', *overrides, '--calibrate')}` measures it."
 
 

@@ -55,7 +55,7 @@ def _columns(
         said("row", lambda line: line[0].trial.row, "name"),
         said("change", lambda line: line[0].trial.change),
         said("seed", _seeds, "number", seed_head),
-        said("steps", lambda line: str(line[0].steps), "number"),
+        said("steps", lambda line: str(line[0].stated_steps or UNKNOWN_COST), "number"),
         said("params", lambda line: params(line[0].costs.params) or UNKNOWN_COST, "number"),
         said("flops", lambda line: flops(_flops(line)) or UNKNOWN_COST, "number", "FLOPs"),
         *cost_columns(estimate, OUT.width),

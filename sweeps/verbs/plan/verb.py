@@ -136,7 +136,7 @@ def _plan_json(plan: "Plan", estimate: "Estimate") -> list[dict[str, Any]]:
             "group": trial.group,
             "change": trial.change,
             "before_scaling": unscaled[trial.row],
-            "steps": planned.steps,
+            "steps": planned.stated_steps,
             "params": planned.costs.params,
             "flops": planned.costs.flops,
             "finished": planned.finished,

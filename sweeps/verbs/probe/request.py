@@ -18,17 +18,18 @@ SEED = "1"
 
 @dataclass(frozen=True)
 class ProbedCommand:
-    """Words without placeholders, and variables."""
+    """Words without placeholders, and variables. ``task``: the task's name, if it was typed."""
 
     words: Sequence[str]
     env: Mapping[str, str] = field(default_factory=dict)
+    task: str = ""
 
 
 def probed_command(typed: Sequence[str], here: Path, out: Path) -> ProbedCommand:
     """As ``init`` would make a task of it: a flag for the output folder gets ``out``."""
     task = command_task(typed[0], here) if len(typed) == 1 else None
     if task is not None:
-        return command_of_task(task, trial_values(out))
+        return replace(command_of_task(task, trial_values(out)), task=task.name)
     names = [name for word in typed for name in placeholders(word)]
     if names:
         _refuse_other(names)

@@ -2,13 +2,12 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from sweeps.command_task.lookup import FOLDER, command_names
+from sweeps.command_task.lookup import FOLDER
 from sweeps.command_task.trial.ends import hint_of
 from sweeps.console import OUT, next_command
 from sweeps.verbs.probe.listing import ListedMetric, by_name
@@ -30,7 +29,10 @@ REPORT = (
 )
 
 
-def show(words: Sequence[str], ran: Ran, metrics: Sequence[ListedMetric], here: Path) -> None:
+def show(
+    words: Sequence[str], ran: Ran, metrics: Sequence[ListedMetric], names: Sequence[str]
+) -> None:
+    """``names``: the commands' tasks to whose files the metrics may belong."""
     OUT.print(escape(ending(words, ran)), soft_wrap=True)
     has_failed = ran.code != 0 and not ran.was_ended
     if has_failed:
@@ -47,7 +49,7 @@ def show(words: Sequence[str], ran: Ran, metrics: Sequence[ListedMetric], here: 
         OUT.print(Text(remark), soft_wrap=True)
     block = pasted(metrics)
     if block:
-        _show_block(block, words, here)
+        _show_block(block, words, names)
     elif has_failed:
         OUT.print("\nIt wrote no metric. Fix the command first, until it runs as you typed it.")
     elif not changing:
@@ -122,8 +124,7 @@ def _remarks(ran: Ran, metrics: Sequence[ListedMetric]) -> Iterator[str]:
         yield f"Not read: {notice}."
 
 
-def _show_block(block: str, words: Sequence[str], here: Path) -> None:
-    names = command_names(here)
+def _show_block(block: str, words: Sequence[str], names: Sequence[str]) -> None:
     name = names[0] if len(names) == 1 else "NAME"
     file = (FOLDER / f"{name}.yaml").as_posix()
     origin = "" if names else ", which the command below writes"

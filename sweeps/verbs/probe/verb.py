@@ -58,6 +58,7 @@ def probe(
 
 
 def _probe_metrics(command: Sequence[str], seconds: float, as_json: bool) -> int:
+    from sweeps.command_task.lookup import command_names
     from sweeps.verbs.probe.listing import listed_metrics
     from sweeps.verbs.probe.pasted import pasted
     from sweeps.verbs.probe.request import probed_command
@@ -76,7 +77,8 @@ def _probe_metrics(command: Sequence[str], seconds: float, as_json: bool) -> int
     if as_json:
         print_json(_json(words, ran, metrics, pasted(metrics)))
     else:
-        show(words, ran, metrics, here)
+        names = [request.task] if request.task else command_names(here)
+        show(words, ran, metrics, names)
     has_failed = bool(ran.code) and not ran.was_ended
     return 1 if has_failed or not pasted(metrics) else 0
 

@@ -170,6 +170,14 @@ CASES: dict[str, tuple[Any, ...]] = {
             "observes (conf/task/mine.yaml:16) names stps … did you mean steps?",
         ],
     ),
+    "a file that the command can't write for the trial": (
+        ("  --out {out}\n", ""),
+        ("{better: up, set: test}", "{better: up, set: test, source: metrics.csv}"),
+        [
+            "metrics.accuracy.source (conf/task/mine.yaml:13) is metrics.csv, but the command has no "
+            "{out} write {out} where the command names its output folder"
+        ],
+    ),
     "no YAML": (
         ("args:\n", "args: [\n"),
         ["mine (conf/task/mine.yaml:11) cannot be read"],

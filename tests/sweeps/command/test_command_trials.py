@@ -130,7 +130,7 @@ FAILING = {
     "no metric at all": (
         "print('done')",
         "",
-        ["it wrote no metric below {out} or on standard output"],
+        ["it wrote no metric on standard output; its command has no {out}"],
     ),
 }
 
@@ -222,3 +222,18 @@ def test_gpus_of_the_file_are_those_of_a_worker(tmp_path: Path) -> None:
     assert "gpus_per_worker: 2.0" in printed(folder, "config", "row=base")
     text = printed(folder, "config", "row=base", "cluster.gpus_per_worker=1")
     assert "gpus_per_worker: 1" in text
+
+
+def test_a_plan_without_steps_takes_the_time_of_finished_trials(tmp_path: Path) -> None:
+    definition = DEFINITION.replace('steps: "{args.steps}"\n', "")
+    slow = SCRIPT.replace("step += 1\n", "step += 1\n    time.sleep(0.2)\n")
+    folder = write_script(tmp_path, definition, slow)
+    words = " ".join(printed(folder, "plan").split())
+    assert "Time: unknown; the first finished trial will show it." in words
+    refused = typed(folder, "plan", "--calibrate")
+    assert "--calibrate needs the number of steps" in " ".join(refused.output.split())
+    result = lines(trained(folder, "seed=1") / "result.json")[0]
+    assert result["step"] == 8
+    line = planned(folder, "seed=2", "--add")
+    assert line["steps"] is None
+    assert line["seconds"] >= result["seconds"], "its eight steps, and the scoring"

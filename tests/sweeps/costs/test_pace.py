@@ -38,7 +38,7 @@ def measured(planned: PlannedTrial, seconds_per_step: float) -> Measurement:
         work.conditions,
         "here",
         "finished",
-        work.steps,
+        planned.steps,
         seconds_per_step,
         flops_per_step=work.flops_per_step,
     )
@@ -49,6 +49,7 @@ def test_hours_of_additive_scores_come_from_additive_scores_alone(
 ) -> None:
     products = [measured(rows["d_k_16"], 0.02), measured(rows["d_k_256"], 0.04)]
     additive = work_to_predict(rows["attention_score_additive"])
+    assert additive.steps is not None
     dot = predict(work_to_predict(rows["attention_score_dot"]), products)
     assert dot is not None
     assert 0.02 < dot.training_seconds / additive.steps < 0.04

@@ -93,3 +93,15 @@ def test_the_first_trial_of_a_process_takes_longer() -> None:
         27.0,
         25.0,
     )
+
+
+def test_without_a_number_of_steps_only_whole_trials_predict() -> None:
+    work = replace(WORK, steps=None)
+    finished = replace(MEASURED, source="finished", steps=50, seconds_per_step=0.4)
+    assert predict(work, [MEASURED]) is None
+    prediction = predict(work, [MEASURED, finished])
+    assert prediction is not None
+    assert (prediction.training_seconds, prediction.interpolated) == (20.0, False)
+    other_row = predict(replace(work, work="b"), [finished])
+    assert other_row is not None
+    assert (other_row.training_seconds, other_row.interpolated) == (20.0, True)
