@@ -45,6 +45,12 @@ def text(document: str) -> str:
     return (ROOT / document).read_text("utf-8")
 
 
+def heading_anchors(document: Path) -> list[str]:
+    """The anchors that GitHub gives to a document's headings."""
+    headings = re.findall(r"^#+ (.+)$", document.read_text("utf-8"), re.MULTILINE)
+    return [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings]
+
+
 def commands(document: Path) -> list[str]:
     """Every `allelse …` of a document: in code blocks, also after a pipe, and within sentences and
     tables."""
@@ -228,9 +234,11 @@ def test_the_index_lists_every_document() -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name)
-def test_every_link_leads_to_a_file(document: Path) -> None:
-    links = re.findall(r"\]\(([^)#:]+)\)", document.read_text("utf-8"))
-    assert [link for link in links if not (document.parent / link).exists()] == []
+def test_every_link_leads_to_a_file_and_a_heading(document: Path) -> None:
+    for file, _, anchor in re.findall(r"\]\(([^)#:]*)(#([^)]+))?\)", document.read_text("utf-8")):
+        target = document.parent / file if file else document
+        assert target.exists(), file
+        assert not anchor or anchor in heading_anchors(target), f"{file}#{anchor}"
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name)
