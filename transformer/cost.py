@@ -187,6 +187,12 @@ KERNELS = {"bf16": 0.9e9, "fp32": 0.4e9}
 
 Measured in a whole trial at the scale half, and in training at quarter.
 """
+FRAGMENTS = {"bf16": 0.0, "fp32": 2.0}
+"""Freed memory that oneDNN's kernels break into pieces too small for the next shape, as a multiple
+of a step's logits and activations.
+
+Measured in whole trials at quarter. In bf16 it is within the activations, counted in float32.
+"""
 ONEDNN_FROM = 128
 """The d_model from which fp32 may also use oneDNN: `transformer.training.precision.WORTH_IT`."""
 LARGEST_SLICE = 64 * 2**20
@@ -220,9 +226,11 @@ def training_memory(
     activations = 4 * tokens * _activations_per_pair_of_pieces(model)
     if model.attention_score == "additive":
         activations += _additive_bytes(model, batch)
-    uses_onednn = device == "cpu" and (precision == "bf16" or model.d_model >= ONEDNN_FROM)
-    kernels = KERNELS[precision] if uses_onednn else 0.0
-    return PROCESS_BYTES[device] + state + logits + activations + kernels
+    step = logits + activations
+    total = PROCESS_BYTES[device] + state + step
+    if device == "cpu" and (precision == "bf16" or model.d_model >= ONEDNN_FROM):
+        total += KERNELS[precision] + FRAGMENTS[precision] * step
+    return total
 
 
 def _activations_per_pair_of_pieces(model: ModelConfig) -> float:

@@ -89,11 +89,12 @@ OF_RAY = 0.22e9
     ("model", "vocab_size", "tokens", "precision", "measured"),
     [
         (HALF, 8000, 4000, "bf16", 2.20e9),  # a whole trial, with its evaluation
-        (QUARTER, 8000, 2000, "fp32", 1.09e9 + OF_RAY),
+        (replace(QUARTER, n_layers=4), 8000, 2000, "fp32", 1.86e9),  # after 1 500 steps
+        (replace(QUARTER, d_ff=1024), 8000, 2000, "fp32", 1.86e9),
         (TINY, 1000, 600, "fp32", 0.53e9),
         (TINY_BIG, 1000, 600, "fp32", 0.68e9 + OF_RAY),
     ],
-    ids=["half", "quarter", "tiny", "tiny big"],
+    ids=["half", "deeper quarter", "wider quarter", "tiny", "tiny big"],
 )
 def test_memory_by_formula_is_near_the_measured_peak_of_a_worker(
     model: ModelConfig, vocab_size: int, tokens: int, precision: Any, measured: float
