@@ -18,6 +18,7 @@ from typing import Annotated, Any
 
 import torch
 import typer
+from matplotlib.ticker import LogLocator, NullLocator
 from rich.console import Console
 from torch.nn import functional as F
 
@@ -27,6 +28,7 @@ from benchmarks.record import RESULTS, Result, heading, provenance, write
 from benchmarks.sheet import Sheet, to_markdown, to_terminal
 from benchmarks.workloads import prepared_text, settings_of
 from tracking.report.drawing import BLUE, VERMILION, Drawing, legend_below, new_figure, styled
+from tracking.words import count_of
 from transformer.config import TrialConfig
 from transformer.data.batches import Batch, TrainingBatches, evaluation_batches
 from transformer.data.prepared import ParallelSet
@@ -40,6 +42,7 @@ from transformer.training.worker_group import Worker
 NAME = "peer-curves"
 COLORS = {OURS: BLUE, MARIAN.name: VERMILION}
 PLOT_HEIGHT = 2.4  # inches
+LABELED = (1, 1.5, 2, 3, 5, 7)  # times powers of ten, on the axis of perplexity
 TOKENS_PER_MICRO_BATCH = 25_000
 
 
@@ -170,10 +173,12 @@ def figure(lines: Sequence[dict[str, Any]]) -> Drawing:
                 values = [point["ppl"] for point in points]
                 (line,) = axes.plot(seconds, values, color=color, linewidth=1.0)
             end = mean(points[-1]["ppl"] for points in curves_of_program)
-            signs.append((f"{program}: {end:.2f}, mean of {len(curves_of_program)} seeds", line))
+            seeds = count_of(len(curves_of_program), "seed")
+            signs.append((f"{program}: {end:.2f}, mean of {seeds}", line))
         axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=LABELED))
         axes.yaxis.set_major_formatter("{x:g}")
-        axes.yaxis.set_minor_formatter("{x:g}")
+        axes.yaxis.set_minor_locator(NullLocator())
         axes.set_title("dev perplexity")
         axes.set_xlabel("CPU seconds of training", loc="right", labelpad=1)
         legend_below(canvas, signs)
