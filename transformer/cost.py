@@ -191,7 +191,8 @@ FRAGMENTS = {"bf16": 0.0, "fp32": 2.0}
 """Freed memory that oneDNN's kernels break into pieces too small for the next shape, as a multiple
 of a step's logits and activations.
 
-Measured in whole trials at quarter. In bf16 it is within the activations, counted in float32.
+Measured at quarter after 1 500 steps; a whole trial, with its scoring, peaks a quarter higher. In
+bf16 it is within the activations, counted in float32.
 """
 ONEDNN_FROM = 128
 """The d_model from which fp32 may also use oneDNN: `transformer.training.precision.WORTH_IT`."""
