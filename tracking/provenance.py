@@ -61,8 +61,7 @@ class SourceTrial:
 
 def of_process() -> Provenance:
     """This process's machine, and the versions of all packages imported so far."""
-    cpu = {"model": cpu_model(), "count": os.cpu_count()}
-    machine = {"ts": time.time(), "host": socket.gethostname(), "cpu": cpu}
+    machine = {"ts": time.time(), "host": socket.gethostname(), "cpu": this_cpu()}
     return machine | {"versions": versions(), "own_files": own_files()}
 
 
@@ -245,13 +244,32 @@ def _version(package: str) -> str | None:
         return None
 
 
+def this_cpu() -> dict[str, Any]:
+    """Model and number of this machine's CPUs, and their generation if the system says it."""
+    fields = {"model": cpu_model(), "generation": cpu_generation(), "count": os.cpu_count()}
+    return {name: value for name, value in fields.items() if value is not None}
+
+
 def cpu_model() -> str:
     """Such as "AMD EPYC 9654"."""
+    return _cpu_fields().get("model name") or platform.processor()
+
+
+def cpu_generation() -> str | None:
+    """Such as "family 25, model 17": two CPUs that a virtual machine calls "AMD EPYC" may differ
+    in it. None where the system doesn't say it."""
+    fields = _cpu_fields()
+    if "cpu family" not in fields or "model" not in fields:
+        return None
+    return f"family {fields['cpu family']}, model {fields['model']}"
+
+
+def _cpu_fields() -> dict[str, str]:
+    """What Linux says of the first CPU; empty on other systems."""
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        text = Path("/proc/cpuinfo").read_text()
     except OSError:
-        return platform.processor()
-    for line in lines:
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.processor()
+        return {}
+    first_cpu = text.partition("\n\n")[0]
+    fields = (line.partition(":") for line in first_cpu.splitlines())
+    return {name.strip(): value.strip() for name, _, value in fields}

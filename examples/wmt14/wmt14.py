@@ -1,5 +1,4 @@
-"""The training text of WMT 2014, English and German: downloaded, cleaned, and written with one file
-per side.
+"""The training text of WMT 2014, English and German: downloaded, cleaned, with one file per side.
 
     python wmt14.py               # writes text/train.en and text/train.de
 
@@ -7,43 +6,40 @@ A clean pair breaks none of the rules in RULES. Each rule's count is printed for
 """
 
 import argparse
+import io
 import re
-import shutil
 import sys
 import tarfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
+from typing import TextIO
 
 import pooch
 
-URL = "https://www.statmt.org/"
+URL = "https://www.statmt.org"
 SIDES = ("en", "de")
 CORPORA = {
-    "europarl-v7": ("wmt13/training-parallel-europarl-v7.tgz", "training/europarl-v7.de-en"),
-    "commoncrawl": ("wmt13/training-parallel-commoncrawl.tgz", "commoncrawl.de-en"),
-    "news-commentary-v9": (
-        "wmt14/training-parallel-nc-v9.tgz",
-        "training/news-commentary-v9.de-en",
-    ),
+    "wmt13/training-parallel-europarl-v7.tgz": "training/europarl-v7.de-en",
+    "wmt13/training-parallel-commoncrawl.tgz": "commoncrawl.de-en",
+    "wmt14/training-parallel-nc-v9.tgz": "training/news-commentary-v9.de-en",
 }
-"""By name: the archive below URL, and the two files in it, without the language at their end."""
+"""By archive below URL: the two files in it, without the language at their end."""
 LETTER = re.compile(r"[^\W\d_]")
 # control characters, and the sign for a letter that was lost
 UNREADABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ufffd]")
 MOST_WORDS = 250  # of a side
 MOST_RATIO = 3
 RULES: dict[str, Callable[[str, str], bool]] = {
-    "empty side": lambda english, german: not english or not german,
-    "unreadable letter": lambda english, german: UNREADABLE.search(english + german) is not None,
-    "side without a letter": lambda english, german: (
-        not (LETTER.search(english) and LETTER.search(german))
-    ),
-    "identical sides": lambda english, german: english == german,
-    "too long": lambda english, german: max(len(english.split()), len(german.split())) > MOST_WORDS,
-    "length ratio": lambda english, german: word_ratio(english, german) > MOST_RATIO,
+    "empty side": lambda en, de: not en or not de,
+    "unreadable letter": lambda en, de: UNREADABLE.search(en + de) is not None,
+    "side without a letter": lambda en, de: not (LETTER.search(en) and LETTER.search(de)),
+    "identical sides": lambda en, de: en == de,
+    "too long": lambda en, de: max(len(en.split()), len(de.split())) > MOST_WORDS,
+    "length ratio": lambda en, de: word_ratio(en, de) > MOST_RATIO,
 }
 """What removes a pair. A pair that breaks several rules counts for the first of them."""
 
@@ -59,92 +55,64 @@ def broken_rule(english: str, german: str) -> str | None:
     return next((name for name, breaks in RULES.items() if breaks(english, german)), None)
 
 
-def unpack(archive: Path, stem: str, folder: Path) -> list[Path]:
-    """Copy the two files of a corpus out of its archive, to names of our own.
-
-    No path of the archive is written to, and no link is followed. Exits if a file is missing.
-    """
-    targets = {f"{stem}.{side}": folder / f"{Path(stem).name}.{side}" for side in SIDES}
-    missing = set(targets)
-    with tarfile.open(archive, "r|gz") as members:
-        for member in members:
-            name = member.name.removeprefix("./")
-            content = members.extractfile(member) if member.isfile() and name in missing else None
-            if content is not None:
-                with targets[name].open("wb") as file:
-                    shutil.copyfileobj(content, file)
-                missing.remove(name)
-    if missing:
-        sys.exit(
-            f"{archive} lacks {', '.join(sorted(missing))} as a plain file; "
-            "delete it to download it again."
-        )
-    return list(targets.values())
+@contextmanager
+def opened(archive: Path, name: str) -> Iterator[TextIO]:
+    """A file of the archive, as text, without unpacking. Exits if it is no plain file there."""
+    with tarfile.open(archive) as members:
+        files = (member for member in members if member.isfile())
+        member = next((file for file in files if file.name.removeprefix("./") == name), None)
+        content = member and members.extractfile(member)
+        if not content:
+            sys.exit(f"{archive} lacks {name} as a plain file; delete it to download it again.")
+        yield io.TextIOWrapper(content, encoding="utf-8", newline="\n")
 
 
-def pairs(english: Path, german: Path) -> Iterator[tuple[str, str]]:
-    """The lines of both files, with single spaces. Exits if one has more lines, or a line is not
-    UTF-8."""
-    try:
-        with (
-            english.open(encoding="utf-8", newline="\n") as left,
-            german.open(encoding="utf-8", newline="\n") as right,
-        ):
-            for number, (source, target) in enumerate(zip_longest(left, right), 1):
+def pairs(archive: Path, stem: str) -> Iterator[tuple[str, str]]:
+    """The lines of both sides, with single spaces. Exits if one has more, or is not UTF-8."""
+    names = [f"{stem}.{side}" for side in SIDES]
+    with opened(archive, names[0]) as english, opened(archive, names[1]) as german:
+        try:
+            for number, (source, target) in enumerate(zip_longest(english, german), 1):
                 if source is None or target is None:
                     sys.exit(
-                        f"{english} and {german} differ in length: one ends before line {number}."
+                        f"{' and '.join(names)} differ in length: one ends before line {number}."
                     )
                 yield " ".join(source.split()), " ".join(target.split())
-    except UnicodeDecodeError as error:
-        sys.exit(f"{english} or {german} is not UTF-8: {error}")
+        except UnicodeDecodeError as error:
+            sys.exit(f"{' or '.join(names)} is not UTF-8: {error}")
 
 
 def write_text(folder: Path, url: str) -> None:
     """Write train.en and train.de into the folder, and keep the archives in its folder raw."""
-    raw = folder / "raw"
-    raw.mkdir(parents=True, exist_ok=True)
-    # whole text alone gets the names
-    unfinished = [folder / f"train.{side}.part" for side in SIDES]
+    parts = [folder / f"train.{side}.part" for side in SIDES]  # whole text alone gets the names
+    folder.mkdir(parents=True, exist_ok=True)
     with (
-        unfinished[0].open("w", encoding="utf-8") as english,
-        unfinished[1].open("w", encoding="utf-8") as german,
+        parts[0].open("w", encoding="utf-8") as english,
+        parts[1].open("w", encoding="utf-8") as german,
     ):
-        for name, (archive, stem) in CORPORA.items():
-            path = Path(
-                pooch.retrieve(url.rstrip("/") + "/" + archive, None, Path(archive).name, raw)
-            )
+        for path, stem in CORPORA.items():
+            archive = Path(pooch.retrieve(f"{url}/{path}", None, Path(path).name, folder / "raw"))
             counts = Counter[str | None]()
-            files = unpack(path, stem, raw)
-            for source, target in pairs(*files):
+            for source, target in pairs(archive, stem):
                 rule = broken_rule(source, target)
                 counts[rule] += 1
                 if rule is None:
                     english.write(f"{source}\n")
                     german.write(f"{target}\n")
-            for file in files:
-                file.unlink()
-            print(
-                f"{name}: {counts.total():,} pairs, {counts[None]:,} kept, "
-                f"SHA-256 {pooch.file_hash(path)}"
-            )
+            kept = f"{counts.total():,} pairs, {counts[None]:,} kept"
+            print(f"{Path(stem).stem}: {kept}, SHA-256 {pooch.file_hash(archive)}")
             print("".join(f"  {counts[rule]:,} {rule}\n" for rule in RULES), end="", flush=True)
-    for path in unfinished:
-        path.replace(path.with_suffix(""))
+    for part in parts:
+        part.replace(part.with_suffix(""))
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description="Write text/train.en and text/train.de.")
     parser.add_argument(
-        "folder", nargs="?", type=Path, default=Path("text"), help="where to write; default: text"
-    )
-    parser.add_argument(
-        "--url", default=URL, help="where the folders wmt13 and wmt14 lie; default: %(default)s"
+        "--url", default=URL, help="where wmt13 and wmt14 lie; default: %(default)s"
     )
     options = parser.parse_args()
     try:
-        write_text(options.folder, options.url)
+        write_text(Path("text"), options.url.rstrip("/"))
     except (OSError, EOFError, ValueError, tarfile.TarError, zlib.error) as error:
         sys.exit(f"The text could not be fetched: {error}")

@@ -50,8 +50,8 @@ def publish(overrides: OverrideList = None, to: Target = Path("studies")) -> Non
 def write_pages(study: Study, settings: "Settings") -> list[str]:
     """Write table, report and figures into a published study. Returns the names of the files.
 
-    They follow only from the study's files: they hold no text of a corpus, no time and no path of
-    this machine. Until all locked trials have finished, they hold no test.
+    They follow only from the study's files, and hold no text of a corpus. Until all locked trials
+    have finished, they hold no test.
     """
     from sweeps.verbs.choice import Choice
     from tracking.files import write_atomic

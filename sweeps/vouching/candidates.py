@@ -13,7 +13,7 @@ from sweeps.planning.source_trial import Source
 from sweeps.problems import Problem, RefusedError, Typo, refusal
 from sweeps.worker.user_code.environment import variables
 from tracking.code import Code, SameCode
-from tracking.provenance import DISTRIBUTION, Provenance, cpu_model, own_files, own_version
+from tracking.provenance import DISTRIBUTION, Provenance, own_files, own_version, this_cpu
 from tracking.statistics.unlike_trials import NOT_SET, WORKERS
 from tracking.study import Study
 
@@ -101,8 +101,10 @@ def differences(recorded: Mapping[str, Any], today: Mapping[str, Any]) -> Iterat
 
 def _conditions(record: Mapping[str, Any]) -> dict[str, Any]:
     """What can change the bits of the weights, by name, without what the record lacks."""
+    cpu = record.get("cpu") or {}
     conditions = {
-        "the CPU": (record.get("cpu") or {}).get("model"),
+        "the CPU": cpu.get("model"),
+        "the CPU's generation": cpu.get("generation"),
         "the device": record.get("device"),
         "threads": record.get("threads"),
     }
@@ -179,7 +181,7 @@ def _todays_record(record: Provenance, code: Code | None) -> Provenance:
     """What this machine would record today, as far as that is known before a worker runs."""
     versions = {package: _version(package) for package in record.get("versions") or {}}
     environment = variables(code)
-    return {"cpu": {"model": cpu_model()}, "versions": versions, "environment": environment}
+    return {"cpu": this_cpu(), "versions": versions, "environment": environment}
 
 
 def _version(package: str) -> str:

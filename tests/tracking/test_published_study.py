@@ -3,14 +3,18 @@ alone."""
 
 import gzip
 import hashlib
+import os
 import re
 import shutil
+import signal
 import subprocess
+import urllib.request
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import sentence_studies
+from served_commands import PROGRAM
 from typed import typed
 
 from allelse import load
@@ -225,6 +229,19 @@ def test_mlflow_gets_a_published_study_from_a_copy(
         answer(tmp_path, "sync", *PUBLISHED)
     (database,) = (tmp_path / "cache").rglob("mlflow.db")
     assert (database.parent / "reading" / "mlflow-ledger.json").exists()
+    with subprocess.Popen(
+        [str(PROGRAM), "ui", *PUBLISHED, "--no-browser"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    ) as server:
+        assert server.stdout
+        address = server.stdout.readline().split(": ")[1].partition("/#")[0]
+        with urllib.request.urlopen(f"{address}/health", timeout=60) as page:
+            assert page.status == 200
+        os.killpg(server.pid, signal.SIGINT)
     assert digests(tmp_path / "studies") == old_digests
 
 

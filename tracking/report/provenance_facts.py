@@ -35,11 +35,17 @@ def _trial_facts(provenance: Mapping[str, Any]) -> dict[str, str]:
         "commit": f"{commit}{changes(provenance)}" if commit else None,
         "versions": ", ".join(f"{name} {version}" for name, version in versions.items() if version),
         "host": provenance.get("host"),
-        "processor": f"{cpu.get('model') or 'unknown'}, {cpu.get('count')} CPUs" if cpu else None,
+        "processor": _processor(cpu) if cpu else None,
         "device": provenance.get("device"),
         "data fingerprint": provenance.get("data_fingerprint"),
     }
     return {name: str(value) for name, value in facts.items() if value}
+
+
+def _processor(cpu: Mapping[str, Any]) -> str:
+    """Such as "AMD EPYC (family 25, model 17), 2 CPUs"."""
+    generation = f" ({cpu['generation']})" if "generation" in cpu else ""
+    return f"{cpu.get('model') or 'unknown'}{generation}, {cpu.get('count')} CPUs"
 
 
 def _trial_cells(study: Study, trial: StudyTrial) -> tuple[object, ...]:

@@ -114,7 +114,10 @@ def _provenance(study: Study, name: str) -> dict[str, Any]:
 def _machine(record: Mapping[str, Any]) -> dict[str, str]:
     device, _, workers = str(record.get("device") or UNKNOWN).partition(WORKERS)
     cpu = record.get("cpu") or {}
-    return {"CPU": str(cpu.get("model") or UNKNOWN), "device": device, "workers": workers or "1"}
+    machine = {"CPU": str(cpu.get("model") or UNKNOWN), "device": device, "workers": workers or "1"}
+    if "generation" in cpu:  # older versions didn't record it
+        machine["CPU generation"] = str(cpu["generation"])
+    return machine
 
 
 def _code(study: Study, record: Mapping[str, Any], same_code: SameCode) -> dict[str, str]:

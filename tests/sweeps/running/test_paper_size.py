@@ -22,6 +22,7 @@ from studies import lines
 
 from examples import copied
 from sweeps.planning.continuation import plan_sweep
+from sweeps.planning.planned_trial import PlannedTrial
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCUMENT = ROOT / "docs" / "paper-size.md"
@@ -125,7 +126,7 @@ def files_of(folder: Path) -> set[str]:
 
 def test_the_script_is_a_page() -> None:
     lines = (ROOT / "examples/wmt14/wmt14.py").read_text("utf-8").splitlines()
-    assert len([line for line in lines if line.strip()]) <= 140
+    assert len(lines) <= 120
 
 
 def test_the_text_is_downloaded_cleaned_by_counted_rules_and_written_side_by_side(
@@ -237,11 +238,16 @@ SIZES = [
 ]
 
 
+def page_blocks() -> list[list[str]]:
+    """The lines of each block of commands on the page."""
+    content = DOCUMENT.read_text("utf-8")
+    blocks = re.findall(r"^```\n(.*?)^```$", content, re.DOTALL | re.MULTILINE)
+    return [block.splitlines() for block in blocks]
+
+
 def page_commands() -> list[str]:
     """The lines of the page's first block."""
-    block = re.search(r"^```\n(.*?)^```$", DOCUMENT.read_text("utf-8"), re.DOTALL | re.MULTILINE)
-    assert block is not None
-    return block[1].splitlines()
+    return page_blocks()[0]
 
 
 def test_the_page_has_five_commands_and_the_test_knows_their_sizes() -> None:
@@ -260,9 +266,14 @@ def smaller(line: str) -> list[str]:
     return [*words, *SIZES] if words[0] in ("plan", "sweep") else words
 
 
-def test_the_plan_says_the_numbers_of_the_page(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+STEP_SECONDS = 0.07422  # of base on the page's H200
+STEPS = 100_000
+CHECKPOINT_BYTES = 12  # per parameter: the weight and Adam's two moments
+
+
+@pytest.fixture
+def text_of_any_kind(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The example's folder with a text and a dev set, which a plan needs."""
     monkeypatch.setattr(DATASETS["wmt13"], "_outdir", str(tmp_path))
     (place / "text").mkdir()
     for file in (
@@ -272,23 +283,67 @@ def test_the_plan_says_the_numbers_of_the_page(
         "wmt13.en-de.ref",
     ):
         (tmp_path / file).write_text("a line\n" * 20, "utf-8")
-    overrides = [word for word in shlex.split(page_commands()[3])[2:] if "=" in word]
     monkeypatch.chdir(place)
-    trials = plan_sweep(overrides).trials
+    return place
+
+
+def planned_by(line: str) -> list[PlannedTrial]:
+    """The trials of a command on the page."""
+    return list(plan_sweep([word for word in shlex.split(line)[2:] if "=" in word]).trials)
+
+
+@pytest.mark.usefixtures("text_of_any_kind")
+def test_the_plan_says_the_numbers_of_the_page() -> None:
+    trials = planned_by(page_commands()[3])
     content = DOCUMENT.read_text("utf-8")
     sentences = " ".join(content.split())
+
+    def say(words: str) -> None:
+        assert words.replace("e+", "e") in sentences
+
     flops = {planned.trial.row: planned.costs.flops or 0 for planned in trials}
     assert len(trials) == 66
-    one_seed = f"one seed of all 20 rows takes {sum(flops.values()):.2e} FLOPs"
-    assert one_seed.replace("e+", "e") in sentences
     flops_of_all = sum(planned.costs.flops or 0 for planned in trials)
-    assert f"three of every other row, take {flops_of_all:.2e}".replace("e+", "e") in sentences
+    say(f"one seed of all 20 rows takes {sum(flops.values()):.2e} FLOPs")
+    say(f"three of every other row, take {flops_of_all:.2e}")
     assert trials[0].trial.row == "base"
-    assert f"Base has {(trials[0].costs.params or 0) / 1e6:.3f}M parameters" in sentences
-    table = content[content.index("| row | parameters") :]
-    assert {
-        row for row, number in flops.items() if f"{number:.2e}".replace("e+", "e") not in table
-    } == set()
+    say(f"Base has {(trials[0].costs.params or 0) / 1e6:.3f}M parameters")
+
+    hours_per_flop = STEP_SECONDS * STEPS / 3600 / flops["base"]
+    lines = content[content.index("| row | parameters") :].splitlines()
+    for row, number in flops.items():
+        figure = f"{number:.2e}".replace("e+", "e")
+        (line,) = [line for line in lines if line.startswith("|") and figure in line]
+        assert f"{number * hours_per_flop:.1f}" in line, row
+    say(f"| 20 rows, one seed | | 2.83e19 | {sum(flops.values()) * hours_per_flop:.0f} |")
+    say(f"| 66 trials | | 9.06e19 | {flops_of_all * hours_per_flop:.0f} |")
+
+    gigabytes = {
+        planned.trial.row: (planned.task.memory(planned.config, "cuda") or 0) / 1e9
+        for planned in trials
+    }
+    say(f"base needs {gigabytes['base']:.1f} GB, d_model 1024 {gigabytes['c_width_1024']:.1f} GB")
+    say(f"and big {gigabytes['big']:.1f} GB")
+    checkpoint = sum(planned.costs.params or 0 for planned in trials) * CHECKPOINT_BYTES / 1e9
+    say(f"all trials together take {5 * checkpoint:.0f} GB (computed)")
+    say(f"they take {checkpoint:.0f} GB")
+
+
+@pytest.mark.usefixtures("text_of_any_kind")
+def test_two_machines_train_the_trials_of_one() -> None:
+    _, _, plan, sweep, table = page_commands()
+    trials = planned_by(sweep)
+    keys = [planned.trial.key for planned in trials]
+    nodes = page_blocks()[1]
+    for line in nodes[:2]:
+        assert [planned.trial.key for planned in planned_by(line)] == keys
+    changed = [
+        line.replace(
+            "cluster=nodes cluster.workers=1 cluster.address=10.77.0.1:6379", "cluster=gpu"
+        )
+        for line in nodes
+    ]
+    assert changed == [plan, sweep, table]
 
 
 @pytest.mark.ray

@@ -74,6 +74,19 @@ def test_each_difference_is_named_with_the_usual_value(
     assert texts(study) == {"deep": [text]}
 
 
+def test_cpus_of_one_name_differ_by_generation_where_both_records_have_it(study: Study) -> None:
+    def epyc(generation: str) -> dict[str, Any]:
+        return {"cpu": {"model": "AMD EPYC", "generation": generation, "count": 2}}
+
+    came_from(study, "base-s1", **epyc("family 25, model 17"))
+    came_from(study, "wide-s1", **epyc("family 25, model 17"))
+    assert unlike(study) == {}, "the other records don't have it"
+    came_from(study, "deep-s1", **epyc("family 26, model 2"))
+    assert texts(study) == {
+        "deep": ["CPU generation family 26, model 2, not family 25, model 17 (seed 1)"]
+    }
+
+
 def test_a_line_below_the_table_lists_the_rows_of_each_difference(study: Study) -> None:
     for trial in ("deep-s1", "wide-s2"):
         came_from(study, trial, device="cpu × 2")
