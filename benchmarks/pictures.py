@@ -1,5 +1,5 @@
-"""`python -m benchmarks.pictures STUDY`: the pictures of a study's report and of MLflow in docs/,
-taken by Chromium.
+"""`python -m benchmarks.pictures STUDY [FOLDER]`: the pictures of a study's report and of MLflow in
+docs/ or another folder, taken by Chromium.
 
 Both need `fonts-liberation`: other fonts of a server are wider than those of its users, and cut
 what a column shows.
@@ -53,10 +53,10 @@ def served(study: Study) -> Iterator[str]:
             process.wait()
 
 
-def of_report(browser: Any, study: Study) -> Iterator[Path]:
+def of_report(browser: Any, study: Study, folder: Path) -> Iterator[Path]:
     """One picture per name of SIZES; dark ones begin at the differences."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "report.html"
+    with tempfile.TemporaryDirectory() as place:
+        file = Path(place) / "report.html"
         file.write_text(page(Content(whole_table(study))), "utf-8")
         for name, (width, height) in SIZES.items():
             scheme = "dark" if name == "dark" else "light"
@@ -65,11 +65,11 @@ def of_report(browser: Any, study: Study) -> Iterator[Path]:
             )
             view.goto(file.as_uri() + ("#differences" if scheme == "dark" else ""))
             view.evaluate(CLOSE_SECTIONS)
-            view.screenshot(path=DOCS / f"report-{name}.png")
-            yield DOCS / f"report-{name}.png"
+            view.screenshot(path=folder / f"report-{name}.png")
+            yield folder / f"report-{name}.png"
 
 
-def of_mlflow(browser: Any, study: Study) -> Iterator[Path]:
+def of_mlflow(browser: Any, study: Study, folder: Path) -> Iterator[Path]:
     """One picture per name of MODES."""
     experiment = experiment_of(study.folder, default_uri(study.folder.parent))
     assert experiment is not None, "run `allelse sync` first"
@@ -80,20 +80,20 @@ def of_mlflow(browser: Any, study: Study) -> Iterator[Path]:
             page.goto(page_address(server, experiment, study.mark, mode))
             page.get_by_text("matching runs").wait_for()
             page.wait_for_timeout(DRAWN_MS)
-            page.screenshot(path=DOCS / f"mlflow-{name}.png")
-            yield DOCS / f"mlflow-{name}.png"
+            page.screenshot(path=folder / f"mlflow-{name}.png")
+            yield folder / f"mlflow-{name}.png"
 
 
-def main(folder: Path) -> None:
-    study = read_study(folder.resolve())
+def main(study_folder: Path, folder: Path = DOCS) -> None:
+    study = read_study(study_folder.resolve())
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
         )
-        for path in (*of_report(browser, study), *of_mlflow(browser, study)):
+        for path in (*of_report(browser, study, folder), *of_mlflow(browser, study, folder)):
             print(f"{path}: {path.stat().st_size // 1000} kB")
         browser.close()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(*map(Path, sys.argv[1:]))

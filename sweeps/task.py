@@ -30,6 +30,7 @@ from sweeps.problems import RefusedError as RefusedError
 from sweeps.problems import nearest as nearest
 from tracking.card import Card as Card
 from tracking.card import Metric as Metric
+from tracking.words import without_study as without_study
 
 INTERFACE = 2
 Config = TypeVar("Config")

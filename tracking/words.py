@@ -173,3 +173,12 @@ def time(seconds: float | None) -> str:
     if hours:
         return f"{hours} h {minute:02d} min"
     return f"{minutes} min {second:02d} s"
+
+
+def without_study(names: Iterable[str]) -> dict[str, str]:
+    """By trial, such as "multi30k-half/base-s1", its name in a table of these trials: "base-s1",
+    unless they are of several studies."""
+    parts = {name: name.rpartition("/") for name in names}
+    if len({study for study, _, _ in parts.values()}) > 1:
+        return {name: name for name in parts}
+    return {name: trial for name, (_, _, trial) in parts.items()}

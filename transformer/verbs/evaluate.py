@@ -19,7 +19,16 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from sweeps.task import Metric, Numbers, Problem, RefusedError, Trained, Typed, nearest
+from sweeps.task import (
+    Metric,
+    Numbers,
+    Problem,
+    RefusedError,
+    Trained,
+    Typed,
+    nearest,
+    without_study,
+)
 from transformer.card import CARD, signatures
 from transformer.config import TRAIN_SAMPLE, TrialConfig
 from transformer.faults import NotFiniteError, sentences_of
@@ -248,8 +257,10 @@ def _add_section(
 ) -> None:
     """Add the lines of one set to the table."""
     columns = [_column(metric, section) for metric in CARD.printed]
+    shown_names = without_study(evaluation.trial.name for evaluation in section)
     for number, (evaluation, *metrics) in enumerate(zip(section, *columns, strict=True)):
-        cells = [set_name if number == 0 else "", escape(evaluation.trial.name)]
+        shown_name = shown_names[evaluation.trial.name]
+        cells = [set_name if number == 0 else "", escape(shown_name)]
         if varied_settings:
             cells.append(_settings_text(evaluation, varied_settings))
         cells += [*metrics, str(evaluation.sentences)]

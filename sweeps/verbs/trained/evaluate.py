@@ -13,6 +13,7 @@ from sweeps.console import ERR, OUT, print_json, print_line
 from sweeps.problems import Typo, refusal
 from sweeps.task import Metric, Trained
 from sweeps.verbs.command import Json
+from tracking.words import without_study
 
 if TYPE_CHECKING:
     from sweeps.verbs.trained.trained_trial import TrainedTrial
@@ -124,6 +125,7 @@ def _table(evaluations: Sequence[Evaluation], metrics: Sequence[Metric]) -> Tabl
         table.add_column("settings", overflow="fold")
     for metric in metrics:
         table.add_column(metric.label, justify="right", no_wrap=True)
+    shown_names = without_study(evaluation.trial for evaluation in evaluations)
     for set_name in dict.fromkeys(evaluation.set_name for evaluation in evaluations):
         head = set_name
         for evaluation in evaluations:
@@ -132,7 +134,7 @@ def _table(evaluations: Sequence[Evaluation], metrics: Sequence[Metric]) -> Tabl
             cells = [metric.text(evaluation.scores.get(metric.name)) for metric in metrics]
             if varied:
                 cells = [settings_text(evaluation.settings, varied), *cells]
-            table.add_row(head, escape(evaluation.trial), *cells)
+            table.add_row(head, escape(shown_names[evaluation.trial]), *cells)
             head = ""
         table.add_section()
     return table
