@@ -50,10 +50,10 @@ table3: install
 	done
 
 # The study of docs/table3.md from nothing: 66 trials, locked before the first one, and published in reproduced/. DIR
-# holds Multi30k's files. `half` needs a GPU. Interrupt it at any time: the same command goes on.
+# holds Multi30k's files. SCALE=half needs a GPU. Interrupt it at any time: the same command goes on.
 SCALE ?= quarter
 STUDY = multi30k-$(SCALE)
-DATA = data=multi30k data.mirror=$(DIR)
+DATA = data=multi30k data.mirror=$(or $(DIR),$(error DIR is missing: the folder with Multi30k's files))
 ROWS := base,big,a_heads_1,a_heads_4,a_heads_16,a_heads_32,b_key_16,b_key_32,c_layers_2,c_layers_4,c_layers_8,$\
 	c_width_256,c_width_1024,c_ff_1024,c_ff_4096,d_dropout_0,d_dropout_20,d_smoothing_0,d_smoothing_20,$\
 	e_learned_positions
@@ -62,17 +62,18 @@ BASE_SEEDS := [1,2,3,4,5,6,7,8,9]
 KEYS_half := cluster=gpu cluster.cpus_per_worker=1 cluster.gpus_per_worker=0.0625 $\
 	train.checkpoint_every=200 decode.average_every=200 train.tokens_per_micro_batch=4000
 KEYS_quarter :=
-DESIGN = $(DATA) scale=$(SCALE) sweep.name=$(STUDY) tracking=off 'sweep.rows=[$(ROWS)]' 'sweep.seeds=$(SEEDS)' $\
+DESIGN = $(DATA) scale=$(SCALE) sweep.name=$(STUDY) paths.runs=$(RUNS) tracking=off 'sweep.rows=[$(ROWS)]' 'sweep.seeds=$(SEEDS)' $\
 	'sweep.base_seeds=$(BASE_SEEDS)' decode.train_sample=true $(KEYS_$(SCALE)) $(ARGS)
 METRICS := ppl bleu bleu_paper chrf accuracy
-SETS := dev test_2016_flickr test_2017_flickr train_sample
+SETS := dev test_2016_flickr test_2017_flickr
+RUNS := runs
 PUBLISHED := reproduced
 
 study: install
-	test -e runs/$(STUDY)/lock.json || \
+	test -e $(RUNS)/$(STUDY)/lock.json || \
 		$(BIN)/allelse plan $(DESIGN) --lock $(METRICS:%=--metric %) $(SETS:%=--set %)
 	$(BIN)/allelse sweep $(DESIGN)
-	$(BIN)/allelse publish sweep.name=$(STUDY) --to $(PUBLISHED)
+	$(BIN)/allelse publish sweep.name=$(STUDY) paths.runs=$(RUNS) --to $(PUBLISHED)
 
 install: .venv/installed
 

@@ -1,6 +1,9 @@
 """`python -m benchmarks.pictures STUDY [FOLDER]`: the pictures of a study's report and of MLflow in
 docs/ or another folder, taken by Chromium.
 
+docs/table3-mlflow.png is mlflow-table.png of the published study multi30k-half, copied to runs/ and
+sent by `allelse sync`.
+
 Both need `fonts-liberation`: other fonts of a server are wider than those of its users, and cut
 what a column shows.
 """
@@ -53,10 +56,10 @@ def served(study: Study) -> Iterator[str]:
             process.wait()
 
 
-def of_report(browser: Any, study: Study, folder: Path) -> Iterator[Path]:
+def of_report(browser: Any, study: Study, target: Path) -> Iterator[Path]:
     """One picture per name of SIZES; dark ones begin at the differences."""
-    with tempfile.TemporaryDirectory() as place:
-        file = Path(place) / "report.html"
+    with tempfile.TemporaryDirectory() as temporary:
+        file = Path(temporary) / "report.html"
         file.write_text(page(Content(whole_table(study))), "utf-8")
         for name, (width, height) in SIZES.items():
             scheme = "dark" if name == "dark" else "light"
@@ -65,11 +68,11 @@ def of_report(browser: Any, study: Study, folder: Path) -> Iterator[Path]:
             )
             view.goto(file.as_uri() + ("#differences" if scheme == "dark" else ""))
             view.evaluate(CLOSE_SECTIONS)
-            view.screenshot(path=folder / f"report-{name}.png")
-            yield folder / f"report-{name}.png"
+            view.screenshot(path=target / f"report-{name}.png")
+            yield target / f"report-{name}.png"
 
 
-def of_mlflow(browser: Any, study: Study, folder: Path) -> Iterator[Path]:
+def of_mlflow(browser: Any, study: Study, target: Path) -> Iterator[Path]:
     """One picture per name of MODES."""
     experiment = experiment_of(study.folder, default_uri(study.folder.parent))
     assert experiment is not None, "run `allelse sync` first"
@@ -80,17 +83,17 @@ def of_mlflow(browser: Any, study: Study, folder: Path) -> Iterator[Path]:
             page.goto(page_address(server, experiment, study.mark, mode))
             page.get_by_text("matching runs").wait_for()
             page.wait_for_timeout(DRAWN_MS)
-            page.screenshot(path=folder / f"mlflow-{name}.png")
-            yield folder / f"mlflow-{name}.png"
+            page.screenshot(path=target / f"mlflow-{name}.png")
+            yield target / f"mlflow-{name}.png"
 
 
-def main(study_folder: Path, folder: Path = DOCS) -> None:
-    study = read_study(study_folder.resolve())
+def main(folder: Path, target: Path = DOCS) -> None:
+    study = read_study(folder.resolve())
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
         )
-        for path in (*of_report(browser, study, folder), *of_mlflow(browser, study, folder)):
+        for path in (*of_report(browser, study, target), *of_mlflow(browser, study, target)):
             print(f"{path}: {path.stat().st_size // 1000} kB")
         browser.close()
 

@@ -44,7 +44,7 @@ def test_settings_of_published_trials_still_have_their_keys(study: Path) -> None
         config = schema.config(nested(schema.neutral | dotted(groups)))
         recorded[path.parent.name] = tree["key"]
         todays[path.parent.name] = schema.trial_key(
-            config, config.train.seed, tree["data_fingerprint"]
+            config, config.train.seed, TRANSLATION.fingerprint(config)
         )
     assert recorded
     assert todays == recorded

@@ -245,7 +245,8 @@ def _version(package: str) -> str | None:
 
 
 def this_cpu() -> dict[str, Any]:
-    """Model and number of this machine's CPUs, and their generation if the system says it."""
+    """Name, generation and number of this machine's CPUs. Without a generation if the system
+    doesn't report one."""
     fields = {"model": cpu_model(), "generation": cpu_generation(), "count": os.cpu_count()}
     return {name: value for name, value in fields.items() if value is not None}
 
@@ -256,20 +257,29 @@ def cpu_model() -> str:
 
 
 def cpu_generation() -> str | None:
-    """Such as "family 25, model 17": two CPUs that a virtual machine calls "AMD EPYC" may differ
-    in it. None where the system doesn't say it."""
-    fields = _cpu_fields()
-    if "cpu family" not in fields or "model" not in fields:
+    """Such as "family 25, model 17, stepping 1". Two CPUs that a virtual machine calls "AMD EPYC"
+    may have different generations. None if the system doesn't report one."""
+    return generation_in(_cpu_fields())
+
+
+def generation_in(fields: Mapping[str, str]) -> str | None:
+    """The generation from the fields of ``/proc/cpuinfo``."""
+    names = {"cpu family": "family", "model": "model", "stepping": "stepping"}
+    if not names.keys() <= fields.keys():
         return None
-    return f"family {fields['cpu family']}, model {fields['model']}"
+    return ", ".join(f"{name} {fields[field]}" for field, name in names.items())
 
 
-def _cpu_fields() -> dict[str, str]:
-    """What Linux says of the first CPU; empty on other systems."""
-    try:
-        text = Path("/proc/cpuinfo").read_text()
-    except OSError:
-        return {}
+def fields_of_first_cpu(text: str) -> dict[str, str]:
+    """Its fields in the text of ``/proc/cpuinfo``."""
     first_cpu = text.partition("\n\n")[0]
     fields = (line.partition(":") for line in first_cpu.splitlines())
     return {name.strip(): value.strip() for name, _, value in fields}
+
+
+def _cpu_fields() -> dict[str, str]:
+    """Linux's fields for the first CPU; empty on other systems."""
+    try:
+        return fields_of_first_cpu(Path("/proc/cpuinfo").read_text())
+    except OSError:
+        return {}

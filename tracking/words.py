@@ -176,8 +176,8 @@ def time(seconds: float | None) -> str:
 
 
 def without_study(names: Iterable[str]) -> dict[str, str]:
-    """By trial, such as "multi30k-half/base-s1", its name in a table of these trials: "base-s1",
-    unless they are of several studies."""
+    """Maps each name, such as "multi30k-half/base-s1", to the one to show: "base-s1" if all trials
+    are of one study."""
     parts = {name: name.rpartition("/") for name in names}
     if len({study for study, _, _ in parts.values()}) > 1:
         return {name: name for name in parts}

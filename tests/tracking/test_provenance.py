@@ -13,6 +13,8 @@ import pytest
 
 from tracking.provenance import (
     changes,
+    fields_of_first_cpu,
+    generation_in,
     git_state,
     of_process,
     own_version,
@@ -21,6 +23,28 @@ from tracking.provenance import (
 )
 
 ROOT = Path(__file__).parents[2]
+AMD = """processor\t: 0
+cpu family\t: 25
+model\t\t: 17
+model name\t: AMD EPYC
+stepping\t: 1
+
+processor\t: 1
+cpu family\t: 26
+"""
+ARM = """processor\t: 0
+CPU architecture: 8
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "generation"),
+    [(AMD, "family 25, model 17, stepping 1"), (ARM, None), ("", None)],
+)
+def test_the_generation_of_a_cpu_is_read_if_the_system_reports_one(
+    text: str, generation: str | None
+) -> None:
+    assert generation_in(fields_of_first_cpu(text)) == generation
 
 
 def test_provenance_names_imported_packages_and_imports_none() -> None:

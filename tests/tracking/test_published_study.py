@@ -237,11 +237,13 @@ def test_mlflow_gets_a_published_study_from_a_copy(
         text=True,
         start_new_session=True,
     ) as server:
-        assert server.stdout
-        address = server.stdout.readline().split(": ")[1].partition("/#")[0]
-        with urllib.request.urlopen(f"{address}/health", timeout=60) as page:
-            assert page.status == 200
-        os.killpg(server.pid, signal.SIGINT)
+        try:
+            assert server.stdout
+            address = server.stdout.readline().split(": ")[1].partition("/#")[0]
+            with urllib.request.urlopen(f"{address}/health", timeout=60) as page:
+                assert page.status == 200
+        finally:
+            os.killpg(server.pid, signal.SIGINT)
     assert digests(tmp_path / "studies") == old_digests
 
 

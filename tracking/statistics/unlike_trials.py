@@ -21,6 +21,8 @@ from tracking.words import grouped, seeds_listed
 WORKERS = " × "  # how a device names the number of its workers
 SHOWN_DIGITS = 12  # of a commit or a hash
 UNKNOWN = "unknown"
+CPU = "CPU"
+GENERATION = "CPU generation"
 CODE = "code"
 VARIABLE = "environment variable "
 NOT_SET = "unset"
@@ -114,9 +116,9 @@ def _provenance(study: Study, name: str) -> dict[str, Any]:
 def _machine(record: Mapping[str, Any]) -> dict[str, str]:
     device, _, workers = str(record.get("device") or UNKNOWN).partition(WORKERS)
     cpu = record.get("cpu") or {}
-    machine = {"CPU": str(cpu.get("model") or UNKNOWN), "device": device, "workers": workers or "1"}
+    machine = {CPU: str(cpu.get("model") or UNKNOWN), "device": device, "workers": workers or "1"}
     if "generation" in cpu:  # older versions didn't record it
-        machine["CPU generation"] = str(cpu["generation"])
+        machine[GENERATION] = str(cpu["generation"])
     return machine
 
 
@@ -210,15 +212,18 @@ def _row_differences(
         seeds_of_value: dict[str, list[int]] = {}
         for seed, trial in trials.items():
             values = trial.get(aspect, (expected_value,))
-            if values != (expected_value,) and not _repeats_training(aspect, trial, expected):
+            if values != (expected_value,) and not _is_said_already(aspect, trial, expected):
                 seeds_of_value.setdefault(THEN.join(values), []).append(seed)
         for value, seeds in seeds_of_value.items():
             has_all_seeds = len(seeds) == len(trials)
             yield Unlike(aspect, value, expected_value, tuple(seeds), has_all_seeds)
 
 
-def _repeats_training(aspect: str, trial: Aspects, expected: Mapping[str, str]) -> bool:
-    """Whether the difference in scoring is the same as one in training, which says enough."""
+def _is_said_already(aspect: str, trial: Aspects, expected: Mapping[str, str]) -> bool:
+    """Whether another difference says enough: the CPU's name, or the same difference in training as
+    in scoring."""
+    if aspect == GENERATION:
+        return trial.get(CPU) != (expected[CPU],)
     training = aspect.removesuffix(OF_SCORING)
     if training == aspect:
         return False

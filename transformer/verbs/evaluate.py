@@ -8,7 +8,7 @@ that differ from the trial's, its result stays unchanged: their output has a sep
 import json
 import os
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -243,9 +243,10 @@ def _table(evaluations: list[Evaluation]) -> Table:
     for metric in CARD.printed:
         table.add_column(metric.label.replace(" ", "\n"), justify="right", no_wrap=True)
     table.add_column("lines", justify="right", no_wrap=True)
+    shown_names = without_study(evaluation.trial.name for evaluation in evaluations)
     for set_name in dict.fromkeys(evaluation.set_name for evaluation in evaluations):
         section = [evaluation for evaluation in evaluations if evaluation.set_name == set_name]
-        _add_section(table, set_name, section, varied_settings)
+        _add_section(table, set_name, section, shown_names, varied_settings)
     return table
 
 
@@ -253,11 +254,11 @@ def _add_section(
     table: Table,
     set_name: str,
     section: list[Evaluation],
+    shown_names: Mapping[str, str],
     varied_settings: list[str],
 ) -> None:
     """Add the lines of one set to the table."""
     columns = [_column(metric, section) for metric in CARD.printed]
-    shown_names = without_study(evaluation.trial.name for evaluation in section)
     for number, (evaluation, *metrics) in enumerate(zip(section, *columns, strict=True)):
         shown_name = shown_names[evaluation.trial.name]
         cells = [set_name if number == 0 else "", escape(shown_name)]

@@ -1,5 +1,8 @@
-"""`make study`: lock, train and publish Table 3 from nothing, here with two rows of small trials."""
+"""`make study`: lock, train and publish Table 3 from nothing, here with two rows of small
+trials."""
 
+import json
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -7,10 +10,12 @@ from pathlib import Path
 import pytest
 from served_commands import PROGRAM
 
+from sweeps.planning.continuation import plan_sweep
 from tracking.published_study import MARK
 from tracking.study_lock import read_lock
 
-MAKEFILE = Path(__file__).resolve().parents[3] / "Makefile"
+ROOT = Path(__file__).resolve().parents[3]
+MAKEFILE = ROOT / "Makefile"
 SIZES = "train.steps=20 train.warmup_steps=10 train.evaluate_every=20 train.checkpoint_every=20"
 SMALL = {
     "BIN": str(PROGRAM.parent),
@@ -23,6 +28,22 @@ SMALL = {
     "SETS": "dev",
     "ARGS": f"{SIZES} decode.average_every=20 cluster=local",
 }
+
+
+@pytest.mark.parametrize("scale", ["half", "quarter"])
+def test_its_trials_are_those_of_the_published_study(
+    scale: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ["make", "-n", "-f", str(MAKEFILE), "--assume-old=install", "study"]
+    process = subprocess.run(
+        [*command, f"SCALE={scale}", "DIR=text"], capture_output=True, text=True, check=True
+    )
+    (sweep,) = [line for line in process.stdout.splitlines() if "/allelse sweep " in line]
+    monkeypatch.chdir(tmp_path)
+    planned = plan_sweep(shlex.split(sweep)[2:]).trials
+    lock = json.loads((ROOT / "studies" / f"multi30k-{scale}" / "lock.json").read_text("utf-8"))
+    locked = {(trial["row"], trial["seed"]): trial["key"] for trial in lock["trials"]}
+    assert {(trial.trial.row, trial.trial.seed): trial.trial.key for trial in planned} == locked
 
 
 def make_study(folder: Path) -> str:

@@ -69,7 +69,9 @@ def test_several_settings_of_a_row_are_one_table(trained: Path) -> None:
     )
     assert "beam 1" in table
     assert "beam 4" in table
-    assert "copies/base-s1" not in table.partition("Next: ")[0], "all trials are of one study"
+    scores = table.partition("Next: ")[0]
+    assert "base-s1" in scores
+    assert "copies/base-s1" not in scores, "all trials are of one study"
     unlike = refusal(trained, "evaluate", "base", "sweep.name=copies", "model.n_heads=1,4")
     assert "model.n_heads (command line) cannot be changed once a model is trained" in unlike
 

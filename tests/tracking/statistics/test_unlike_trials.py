@@ -85,6 +85,9 @@ def test_cpus_of_one_name_differ_by_generation_where_both_records_have_it(study:
     assert texts(study) == {
         "deep": ["CPU generation family 26, model 2, not family 25, model 17 (seed 1)"]
     }
+    other = {"model": "Intel Xeon", "generation": "family 6, model 85", "count": 2}
+    came_from(study, "deep-s1", cpu=other)
+    assert texts(study) == {"deep": ["CPU Intel Xeon, not AMD EPYC (seed 1)"]}
 
 
 def test_a_line_below_the_table_lists_the_rows_of_each_difference(study: Study) -> None:
