@@ -89,6 +89,29 @@ def seeds_listed(seeds: Sequence[int]) -> str:
     return f"{plural('seed', len(seeds))} {', '.join(map(str, seeds))}"
 
 
+def ranges(numbers: Sequence[int], prefix: str = "") -> str:
+    """Such as 3, or 1, 2, 5, or 1 to 4, 7; with the prefix s: s1 to s4, s7.
+
+    ``numbers`` ascend. Only three in a row or more make a range.
+    """
+    parts = list[str]()
+    for run in _runs(numbers):
+        names = [f"{prefix}{number}" for number in run]
+        parts += names if len(run) < 3 else [f"{names[0]} to {names[-1]}"]
+    return ", ".join(parts)
+
+
+def _runs(numbers: Sequence[int]) -> list[list[int]]:
+    """The numbers, split where the next one is not larger by 1."""
+    runs = list[list[int]]()
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return runs
+
+
 def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
     """The values of each key; both in the order of the pairs."""
     groups: dict[K, list[V]] = {}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tracking.study import Standing, Study
 from tracking.weights import TO_SCORE_AGAIN
-from tracking.words import grouped
+from tracking.words import grouped, ranges
 
 
 @dataclass(frozen=True)
@@ -55,16 +55,8 @@ def note_on(texts: Sequence[str], unfinished: Sequence[UnfinishedTrial], trials:
     parts = [f"{trials - len(unfinished)} of {trials} seeds"]
     seeds = [trial.seed for trial in unfinished]
     for text, seeds_of_text in grouped(zip(texts, seeds, strict=True)).items():
-        parts.append(f"{_short_seeds(seeds_of_text)} {text}")
+        parts.append(f"{ranges(seeds_of_text, 's')} {text}")
     return "; ".join(parts)
-
-
-def _short_seeds(seeds: Sequence[int]) -> str:
-    """Such as s3, or s3, s5, or s3 to s9 if none in between is missing."""
-    is_run = seeds == list(range(seeds[0], seeds[-1] + 1))
-    if is_run and len(seeds) > 2:
-        return f"s{seeds[0]} to s{seeds[-1]}"
-    return ", ".join(f"s{seed}" for seed in seeds)
 
 
 def seeds_of_errors(unfinished: Sequence[UnfinishedTrial]) -> dict[str, tuple[int, ...]]:

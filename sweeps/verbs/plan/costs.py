@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.markup import escape
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sweeps.planning.plan import Plan
     from sweeps.planning.planned_trial import PlannedTrial
 
+L = TypeVar("L")
 UNKNOWN = "unknown"
 FIRST_FINISHED = "the first finished trial will show it."
 NEAR = "~"
@@ -70,13 +71,16 @@ def cluster_nodes(plan: "Plan") -> list[Mapping[str, float]] | None:
     return [node.total for node in nodes_of(cluster)]
 
 
-def cost_columns(estimate: "Estimate", width: int) -> "list[Column[list[PlannedTrial]]]":
-    """Columns for the time and the memory of each line, if known. Memory needs a wide terminal."""
-    columns = list["Column[list[PlannedTrial]]"]()
+def cost_columns(
+    estimate: "Estimate", width: int, trials_of: "Callable[[L], Sequence[PlannedTrial]]"
+) -> list[Column[L]]:
+    """Columns for the time and the memory of each line's trials, if known. Memory needs a wide
+    terminal."""
+    columns = list[Column[L]]()
     if estimate.times:
-        columns.append(said("time", lambda line: _time_of(estimate, line), "number"))
+        columns.append(said("time", lambda line: _time_of(estimate, trials_of(line)), "number"))
     if estimate.memories and width >= WIDE:
-        columns.append(said("memory", lambda line: _memory_of(estimate, line), "number"))
+        columns.append(said("memory", lambda line: _memory_of(estimate, trials_of(line)), "number"))
     return columns
 
 
@@ -101,9 +105,9 @@ def _sum_words(estimate: "Estimate") -> str:
     return UNKNOWN if estimate.seconds is None else time(estimate.seconds)
 
 
-def _time_of(estimate: "Estimate", line: "Sequence[PlannedTrial]") -> str:
-    """The sum over the trials of the line."""
-    names = [planned.name for planned in line]
+def _time_of(estimate: "Estimate", trials: "Sequence[PlannedTrial]") -> str:
+    """The sum over the trials."""
+    names = [planned.name for planned in trials]
     predictions = [estimate.times[name] for name in names if name in estimate.times]
     if len(predictions) < len(names):
         return UNKNOWN
@@ -112,9 +116,9 @@ def _time_of(estimate: "Estimate", line: "Sequence[PlannedTrial]") -> str:
     return f"{NEAR}{time(seconds)}" if is_interpolated else time(seconds)
 
 
-def _memory_of(estimate: "Estimate", line: "Sequence[PlannedTrial]") -> str:
-    """The largest need of the trials of the line."""
-    names = [planned.name for planned in line]
+def _memory_of(estimate: "Estimate", trials: "Sequence[PlannedTrial]") -> str:
+    """The largest need of the trials."""
+    names = [planned.name for planned in trials]
     memories = [estimate.memories[name] for name in names if name in estimate.memories]
     if not memories:
         return UNKNOWN

@@ -1,6 +1,8 @@
-"""The table of `allelse plan`: a line per trial, or per row of a large study, and its caption."""
+"""The table of `allelse plan`, and its caption. A line holds the trials of one row in one state."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from rich.markup import escape
@@ -13,15 +15,13 @@ from sweeps.verbs.plan.costs import cost_columns, cost_lines, cost_totals, preci
 from tracking.study import weights_fault
 from tracking.table.caption import size_note
 from tracking.table.text import LEAST, Cell, Column, TextTable, lines_of, said, terminal
-from tracking.words import flops, listed, millions, parameters
+from tracking.words import flops, grouped, listed, millions, parameters, ranges
 
 if TYPE_CHECKING:
     from sweeps.costs.estimate import Estimate
     from sweeps.planning.plan import Plan
     from sweeps.planning.planned_trial import PlannedTrial
 
-MOST_TRIAL_LINES = 100
-"""Up to this many trials have a line each. More are summed up by row."""
 LEAST_COLUMNS = 4
 """Columns that a plan always has, however narrow the terminal is."""
 UNKNOWN_COST = "unknown"
@@ -31,51 +31,73 @@ TAKEN_STATES = {"missing": "waiting", "failed": "waiting", "interrupted": "runni
 on another machine."""
 
 
+@dataclass(frozen=True)
+class Line:
+    """The trials of one row that are in the same state.
+
+    ``change`` is what the row changes; empty if a line above says it.
+    """
+
+    trials: "list[PlannedTrial]"
+    change: str
+    state: str
+
+    @property
+    def first(self) -> "PlannedTrial":
+        return self.trials[0]
+
+    @property
+    def seeds(self) -> str:
+        return ranges(sorted(planned.trial.seed for planned in self.trials))
+
+
 def plan_table(plan: "Plan", estimate: "Estimate", overrides: Sequence[str]) -> Table:
     """What will run and what it costs."""
-    lines = _trials_by_line(plan)
+    lines = _lines(plan)
     columns = _columns(plan, estimate, lines)
     totals = [TOTAL, *_totals(plan), *cost_totals(estimate, OUT.width), ""]
     cells = (*lines_of(columns, lines), tuple(Cell(total) for total in totals))
-    groups = (*(line[0].trial.group for line in lines), TOTAL)
+    groups = (*(line.first.trial.group for line in lines), TOTAL)
     title = f"Plan of {plan.folder.name}"
     text_table = TextTable(title, columns, cells, groups, names_groups=False)
     table = terminal(text_table, OUT.width, LEAST_COLUMNS, LEAST)
-    table.caption = _caption(plan, estimate, overrides)
+    table.caption = _caption(plan, estimate, overrides, lines)
     return table
 
 
-def _columns(
-    plan: "Plan", estimate: "Estimate", lines: "Sequence[list[PlannedTrial]]"
-) -> "tuple[Column[list[PlannedTrial]], ...]":
-    params = millions if task_card(plan.task).millions else parameters
-    seed_head = "seeds" if len(lines) < len(plan.trials) else "seed"
+def _lines(plan: "Plan") -> list[Line]:
+    """In the order of the plan."""
     held_trials = {planned.name for planned in plan.running}
+    trials_of_line = grouped(
+        ((planned.trial.row, _state(plan, planned, held_trials)), planned)
+        for planned in plan.trials
+    )
+    lines = list[Line]()
+    shown_rows = set[str]()
+    for (row, state), trials in trials_of_line.items():
+        change = "" if row in shown_rows else trials[0].trial.change
+        lines.append(Line(trials, change, state))
+        shown_rows.add(row)
+    return lines
+
+
+def _columns(plan: "Plan", estimate: "Estimate", lines: Sequence[Line]) -> tuple[Column[Line], ...]:
+    params = millions if task_card(plan.task).millions else parameters
+    seed_head = "seeds" if _has_sums(lines) else "seed"
     return (
-        said("row", lambda line: line[0].trial.row, "name"),
-        said("change", lambda line: line[0].trial.change),
-        said("seed", _seeds, "number", seed_head),
-        said("steps", lambda line: str(line[0].stated_steps or UNKNOWN_COST), "number"),
-        said("params", lambda line: params(line[0].costs.params) or UNKNOWN_COST, "number"),
-        said("flops", lambda line: flops(_flops(line)) or UNKNOWN_COST, "number", "FLOPs"),
-        *cost_columns(estimate, OUT.width),
-        said("state", lambda line: _states(plan, line, held_trials), "name"),
+        said("row", lambda line: line.first.trial.row, "name"),
+        said("change", attrgetter("change")),
+        said("seed", attrgetter("seeds"), "number", seed_head),
+        said("steps", lambda line: str(line.first.stated_steps or UNKNOWN_COST), "number"),
+        said("params", lambda line: params(line.first.costs.params) or UNKNOWN_COST, "number"),
+        said("flops", lambda line: flops(_flops(line.trials)) or UNKNOWN_COST, "number", "FLOPs"),
+        *cost_columns(estimate, OUT.width, attrgetter("trials")),
+        said("state", attrgetter("state"), "name"),
     )
 
 
-def _trials_by_line(plan: "Plan") -> "list[list[PlannedTrial]]":
-    """The trials of each line."""
-    is_large = len(plan.trials) > MOST_TRIAL_LINES
-    lines: dict[str, list[PlannedTrial]] = {}
-    for planned in plan.trials:
-        name = planned.trial.row if is_large else planned.name
-        lines.setdefault(name, []).append(planned)
-    return list(lines.values())
-
-
-def _seeds(line: "list[PlannedTrial]") -> str:
-    """The seed, or the number of seeds."""
-    return str(line[0].trial.seed if len(line) == 1 else len(line))
+def _has_sums(lines: Sequence[Line]) -> bool:
+    return any(len(line.trials) > 1 for line in lines)
 
 
 def _flops(trials: "Sequence[PlannedTrial]") -> float | None:
@@ -86,13 +108,6 @@ def _flops(trials: "Sequence[PlannedTrial]") -> float | None:
             return None
         total += planned.costs.flops
     return total
-
-
-def _states(plan: "Plan", line: "Sequence[PlannedTrial]", held_trials: Collection[str]) -> str:
-    from sweeps.status.standings import counted
-
-    states = [_state(plan, planned, held_trials) for planned in line]
-    return counted(states) if len(states) > 1 else states[0]
 
 
 def _state(plan: "Plan", planned: "PlannedTrial", held_trials: Collection[str]) -> str:
@@ -137,7 +152,9 @@ def _totals(plan: "Plan") -> list[str]:
     return [words, "", "", "", total]
 
 
-def _caption(plan: "Plan", estimate: "Estimate", overrides: Sequence[str]) -> str:
+def _caption(
+    plan: "Plan", estimate: "Estimate", overrides: Sequence[str], lines: Sequence[Line]
+) -> str:
     """The notes below the table, then the costs, then the warnings in yellow."""
     from sweeps.planning.cautions import cautions
     from sweeps.planning.plan_lock import planned_lock_line
@@ -146,6 +163,7 @@ def _caption(plan: "Plan", estimate: "Estimate", overrides: Sequence[str]) -> st
     rows = {planned.trial.row for planned in plan.trials}
     notes = [
         *_cost_notes(plan),
+        *_sum_notes(estimate, lines),
         *_both_notes(plan),
         *_reference_notes(plan),
         size_note(plan.sizes),
@@ -156,8 +174,7 @@ def _caption(plan: "Plan", estimate: "Estimate", overrides: Sequence[str]) -> st
     lock_line = planned_lock_line(plan)
     if lock_line not in warnings:
         notes.append(lock_line)
-    lines = [escape(note) for note in notes if note]
-    text = "\n".join(lines)
+    text = "\n".join(escape(note) for note in notes if note)
     for line, is_warning in cost_lines(estimate, overrides):
         text += f"\n{_yellow(line)}" if is_warning else f"\n{escape(line)}"
     for warning in warnings:
@@ -180,6 +197,20 @@ def _cost_notes(plan: "Plan") -> list[str]:
     if not names:
         return []
     return [plan.task.costs_note or f"{' and '.join(names)} are computed"]
+
+
+def _sum_notes(estimate: "Estimate", lines: Sequence[Line]) -> list[str]:
+    """A note if a line has several seeds, since parameters and steps are those of one trial."""
+    if not _has_sums(lines):
+        return []
+    names = []
+    if any(_flops(line.trials) is not None for line in lines):
+        names.append("FLOPs")
+    if estimate.times:
+        names.append("time")
+    if not names:
+        return []
+    return [f"Sums over the seeds of a line: {listed(names)}"]
 
 
 def _both_notes(plan: "Plan") -> list[str]:

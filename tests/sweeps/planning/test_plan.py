@@ -36,13 +36,33 @@ def refused_plan(folder: Path, *overrides: str) -> list[str]:
     ]
 
 
-def test_a_plan_shows_every_trial_and_starts_nothing(tmp_path: Path) -> None:
+def test_a_plan_shows_every_row_and_starts_nothing(tmp_path: Path) -> None:
     outcome = allelse(tmp_path, "plan")
     assert (outcome.returncode, outcome.stderr) == (0, "")
     assert "20 of 20 trials" in outcome.stdout
     assert len(re.findall(r"\bto run\b", outcome.stdout)) == 21
     assert outcome.stdout.splitlines()[-1] == "Next: allelse sweep"
     assert contents(tmp_path) == []
+
+
+def test_seeds_of_a_row_in_the_same_state_share_a_line(tmp_path: Path) -> None:
+    overrides = ("sweep.rows=[base,big]", "sweep.seeds=[1,2,3]", "sweep.base_seeds=[5,4,3,2,1]")
+    planned = plan(tmp_path, *overrides, f"paths.runs={tmp_path}/runs")
+    finish(next(trial for trial in planned.trials if trial.name == "base-s2"))
+    shown = allelse(tmp_path, "plan", *overrides).stdout
+    lines = [re.split(r" {2,}", line.strip()) for line in shown.splitlines()]
+    assert [(line[0], line[-1]) for line in lines if line[-1] in ("to run", "finished")] == [
+        ("base", "to run"),
+        ("base", "finished"),
+        ("big", "to run"),
+    ]
+    assert [line[2] for line in lines if line[0] == "big"] == ["1 to 3"]
+    first, second = (line for line in lines if line[0] == "base")
+    assert (first[2], second[1]) == ("1, 3 to 5", "2"), "what the row changes is shown once"
+    flops_of_one = planned.trials[0].costs.flops
+    assert flops_of_one is not None
+    assert float(first[5]) == pytest.approx(4 * flops_of_one, rel=0.01)
+    assert "Sums over the seeds of a line: FLOPs" in shown
 
 
 def test_a_plan_needs_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
