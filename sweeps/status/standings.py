@@ -27,13 +27,14 @@ from tracking.study import Study, StudyTrial
 from tracking.table.text import Column, TextTable, lines_of, said, terminal
 from tracking.trial import TrialFolder
 from tracking.weights import TO_SCORE_AGAIN, are_current
-from tracking.words import number, stopped_at
+from tracking.words import grouped, number, ranges, stopped_at
 from tracking.words import time as as_time
 
 Line = dict[str, Any]
-"""One trial: what `status --json` prints, and for the tables also ``look`` and ``watched``."""
+"""One trial: what `status --json` prints, and for the tables also ``look`` and ``watched``. A line of
+a table has ``seeds``."""
 ONLY_SHOWN = ("look", "watched")
-MOST_TRIALS = 100
+MOST_LINES = 100
 MOST_NOTES = 20
 STYLES = {"failed": "red", "damaged": "red", "silent": "yellow", "finished": "green"}
 STYLES |= dict.fromkeys(("missing", "waiting"), "dim")
@@ -226,23 +227,40 @@ class _Rows:
 
 
 def status_table(
-    study: Study, lines: Sequence[Line], width: int | None = None, most: int = MOST_TRIALS
+    study: Study, lines: Sequence[Line], width: int | None = None, most: int = MOST_LINES
 ) -> Table:
-    """A line per trial, at most ``most``: running and failed trials come first, and the last ones
-    are left out.
+    """A line per trial that has begun. Those of a row that have not share a line.
 
-    In a narrow terminal, less important columns are left out, and notes are cut.
+    Of more than ``most`` lines, running and failed trials come first, and the last lines are left
+    out. In a narrow terminal, less important columns are left out, and notes are cut.
     """
     finished = sum(line["state"] == "finished" for line in lines)
     title = f"{study.name}: {finished} of {len(lines)} finished"
+    lines = _sharing_lines(lines)
     if len(lines) > most:
-        title += f", {most} of {len(lines)} shown; --json lists all"
+        title += f", {most} of {len(lines)} lines shown; --json lists all"
         lines = sorted(lines, key=lambda line: STATES_IN_ORDER.index(line["state"]))[:most]
     columns = tuple(_columns(study, lines))
     styles = tuple(STYLES.get(shown_state(line), "") for line in lines)
     return terminal(
         TextTable(title, columns, lines_of(columns, lines), styles=styles), width, FEWEST_COLUMNS
     )
+
+
+def _sharing_lines(lines: Sequence[Line]) -> list[Line]:
+    """The lines with their ``seeds``: one for those of a row that have not begun and have the same
+    state and note."""
+    groups = grouped((_sharing_key(line), line) for line in lines)
+    return [
+        {**same[0], "seeds": ranges(sorted(line["seed"] for line in same))}
+        for same in groups.values()
+    ]
+
+
+def _sharing_key(line: Line) -> tuple[Any, ...]:
+    """What lines that share one have in common."""
+    own_line = line["seed"] if line["attempts"] else None
+    return line["row"], own_line, line["state"], line["note"]
 
 
 def cut_notes(study: Study, lines: Sequence[Line], console: Console) -> list[str]:
@@ -297,7 +315,7 @@ def _columns(study: Study, lines: Sequence[Line]) -> Iterator[Column[Line]]:
     headline = study.task.headline
     score = f"{headline.set}_{headline.name}"
     yield said("row", itemgetter("row"), "name")
-    yield said("seed", lambda line: str(line["seed"]), "number")
+    yield said("seed", itemgetter("seeds"), "number")
     yield said("state", shown_state, "name")
     yield said("step", _step, "number")
     yield said(

@@ -1,6 +1,7 @@
 """Studies are listed, and read without being named: the one that was active last."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -146,3 +147,16 @@ def test_a_long_error_leaves_the_other_columns_their_room(tmp_path: Path) -> Non
     assert ["row", "seed", "state", "step", "dev", "PPL"] in lines, outcome.output
     assert any(line[:4] == ["base", "1", "failed", "ValueError:"] for line in lines)
     assert any(line[:2] == ["base-s1:", "ValueError:"] for line in lines), "whole, below the table"
+
+
+def test_trials_of_a_row_that_have_not_begun_share_a_line(tmp_path: Path) -> None:
+    sweep(tmp_path, "sweep.rows=[base,big]", "sweep.seeds=[1,2,3,4]", ends=1)
+    outcome = typed(tmp_path, "status")
+    lines = [re.split(r" {2,}", line.strip()) for line in outcome.stdout.splitlines()]
+    shown = [(line[0], line[1], line[2]) for line in lines if line[0] in ("base", "big")]
+    assert sorted(shown) == [
+        ("base", "1 to 4", "missing"),
+        ("big", "1", "finished"),
+        ("big", "2 to 4", "missing"),
+    ], "the longest trial of a seed comes first"
+    assert len(json.loads(typed(tmp_path, "status", "--json").stdout)) == 8
