@@ -341,7 +341,7 @@ class Task(Generic[Config]):
     precision is faster."""
     memory: Callable[[Config, str], float | None] = lambda *_: None
     """The bytes that one worker needs while it trains: of memory for "cpu", of its GPU for "cuda".
-    None if you have no formula. Measured memory replaces it."""
+    None if you have no formula. On a CPU, measured memory replaces it."""
     pace: Callable[[Config], str] = lambda _: ""
     """What makes steps slower at equal FLOPs, such as "additive scores". A plan interpolates hours
     only between trials with the same text."""

@@ -32,13 +32,17 @@ EncoderKind = Literal["attention", "recurrent", "convolutional", "separable"]
 KERNEL = 7
 MOST_APART = 100_000
 """How far apart the pieces of a convolution may be: farther than any sentence is long."""
-LONGEST_LINE = 8
-"""The longest line that a model with sinusoids translates, in multiples of ``max_positions``."""
+LONGEST_LINE_FACTOR = 8
+"""The longest line that a model with sinusoids reads or writes, in multiples of ``max_positions``.
+"""
 CONVOLUTIONS = ("convolutional", "separable")
 """The kinds of encoder layer that have a kernel and a dilation."""
 Precision = Literal["fp32", "bf16"]
 TOKENS_PER_MICRO_BATCH = {"cpu": 8_000, "cuda": 32_000}
 """By kind of device, unless ``train.tokens_per_micro_batch`` is set."""
+TOKENS_PER_SEARCH = {"cpu": 2_000, "cuda": 16_000}
+"""Sentences × longest source that are translated at a time, by kind of device. On a GPU only the
+memory for logits limits the sentences."""
 INT32_MAX = 2**31 - 1
 MOST_PIECES = 2**24  # SentencePiece takes a minute to refuse a hundred times as many
 PositiveCount = Annotated[int, Range(1, INT32_MAX)]
@@ -120,11 +124,12 @@ class ModelConfig:
 
     @property
     def longest_line(self) -> int:
-        """The most pieces of a line to translate; the rest of a longer one is cut off.
+        """The most pieces of a line to translate or to score.
 
+        ``allelse translate`` cuts off the rest of a longer line; a longer one in a set is refused.
         Attention's memory grows with their square, so sinusoids need a limit, too.
         """
-        return self.longest_sequence or LONGEST_LINE * self.max_positions
+        return self.longest_sequence or LONGEST_LINE_FACTOR * self.max_positions
 
     @property
     def attention_radius(self) -> int | None:

@@ -6,7 +6,7 @@ A multiply–add is 2 FLOPs.
 from dataclasses import astuple, dataclass, replace
 from typing import assert_never
 
-from transformer.config import ModelConfig, Precision
+from transformer.config import DecodeConfig, ModelConfig, Precision
 from transformer.window import Window
 
 
@@ -38,14 +38,14 @@ def parameters(model: ModelConfig, vocab_size: int) -> int:
     ff = model.d_ff
     norm = 2 * d
     feed_forward = 2 * d * ff + ff + d
-    encoder_layer = encoder_parameters(model) + feed_forward + 2 * norm
+    encoder_layer = encoder_sublayer_parameters(model) + feed_forward + 2 * norm
     decoder_layer = 2 * attention_parameters(model) + feed_forward + 3 * norm
     embedding = vocab_size * d
     layers = model.n_layers * (encoder_layer + decoder_layer)
     return embedding + layers + position_parameters(model)
 
 
-def encoder_parameters(model: ModelConfig) -> int:
+def encoder_sublayer_parameters(model: ModelConfig) -> int:
     """What an encoder layer has before its feed-forward part: attention, or its substitute."""
     d = model.d_model
     match model.encoder_layer:
@@ -121,7 +121,7 @@ def forward_flops(model: ModelConfig, vocab_size: int, lengths: Lengths) -> floa
     feed_forward = 4 * d * ff
     projections = 2 * projection_weights(model)
     scores = 2 * h * (k + v)
-    encoder = n * feed_forward + _encoder_flops(model, lengths)
+    encoder = n * feed_forward + _encoder_sublayer_flops(model, lengths)
     restricted = model.attention_window is not None
     target_cells = lengths.target_windows if restricted else lengths.target_squared
     decoder = m * (projections + feed_forward) + target_cells * scores
@@ -130,7 +130,7 @@ def forward_flops(model: ModelConfig, vocab_size: int, lengths: Lengths) -> floa
     return model.n_layers * (encoder + decoder + cross) + 2 * m * d * vocab_size
 
 
-def _encoder_flops(model: ModelConfig, lengths: Lengths) -> float:
+def _encoder_sublayer_flops(model: ModelConfig, lengths: Lengths) -> float:
     """FLOPs of an encoder layer before its feed-forward part: attention, or its substitute."""
     d = model.d_model
     h = model.n_heads
@@ -182,24 +182,24 @@ PROCESS_BYTES = {"cpu": 0.48e9, "cuda": 0.6e9}
 """Bytes of a worker before its first step, measured: Python with torch and Ray, CUDA's context."""
 BYTES_OF_STATE = 16
 """Bytes per parameter: the weight, its gradient and Adam's two moments, 4 bytes each."""
-KERNELS = {"bf16": 0.9e9, "fp32": 0.4e9}
-"""Bytes of oneDNN's kernels on a CPU once its cache is full, and of the matrices they reorder.
+KEPT = 10
+"""Memory that oneDNN's kernels fill and break into pieces on a CPU, as a multiple of the logits and
+activations of a micro-batch: each shape has its own kernels.
 
-Measured in a whole trial at the scale half, and in training at quarter.
+This and the next two were fitted to whole trials at quarter, half and tiny
+(``tests/transformer/test_cost.py``).
 """
-FRAGMENTS = {"bf16": 0.0, "fp32": 2.0}
-"""Freed memory that oneDNN's kernels break into pieces too small for the next shape, as a multiple
-of a step's logits and activations.
-
-Measured at quarter after 1 500 steps; a whole trial, with its scoring, peaks a quarter higher. In
-bf16 it is within the activations, counted in float32.
-"""
+MOST_KEPT = 1.4e9
+"""Bytes of it once the cache of kernels is full."""
+KEPT_WITHOUT_ONEDNN = 3
 ONEDNN_FROM = 128
 """The d_model from which fp32 may also use oneDNN: `transformer.training.precision.WORTH_IT`."""
 LARGEST_SLICE = 64 * 2**20
 """Bytes of the sums of additive scores in memory at a time, unless one query needs more."""
-LOGITS = 2_048
-"""Target pieces whose logits exist at a time, in float32 with their gradients."""
+LOGITS = {"cpu": 20_000_000, "cuda": 2**27}
+"""Most logits in memory at a time, from the limits in `transformer.training.loss`."""
+BYTES_OF_LOGIT = 8
+"""A logit, its probability and its gradient: 4 + 4 bytes, or 2 + 4 + 2 in bf16."""
 
 
 @dataclass(frozen=True)
@@ -219,19 +219,46 @@ def training_memory(
 ) -> float:
     """Bytes that a worker holds while it trains; on "cuda", bytes of its GPU.
 
-    Activations are those that the backward pass needs, in float32 on a CPU.
+    Activations are those that the backward pass needs, in float32.
     """
-    tokens = batch.tokens
-    state = BYTES_OF_STATE * parameters(model, vocab_size)
-    logits = 2 * 4 * min(tokens, LOGITS) * vocab_size
-    activations = 4 * tokens * _activations_per_pair_of_pieces(model)
+    logits = BYTES_OF_LOGIT * min(batch.tokens * vocab_size, LOGITS[device])
+    step = logits + 4 * batch.tokens * _activations_per_pair_of_pieces(model)
+    memory = resting_memory(model, vocab_size, device) + step
+    if device == "cpu":
+        memory += _kept_bytes(model, precision, step)
     if model.attention_score == "additive":
-        activations += _additive_bytes(model, batch)
-    step = logits + activations
-    total = PROCESS_BYTES[device] + state + step
-    if device == "cpu" and (precision == "bf16" or model.d_model >= ONEDNN_FROM):
-        total += KERNELS[precision] + FRAGMENTS[precision] * step
-    return total
+        memory += _additive_bytes(model, batch)
+    return memory
+
+
+def resting_memory(model: ModelConfig, vocab_size: int, device: str) -> float:
+    """Bytes that a worker holds between two steps."""
+    return PROCESS_BYTES[device] + BYTES_OF_STATE * parameters(model, vocab_size)
+
+
+def _kept_bytes(model: ModelConfig, precision: Precision, step: float) -> float:
+    """Bytes that a process on a CPU keeps after steps that need ``step`` bytes."""
+    uses_onednn = precision == "bf16" or model.d_model >= ONEDNN_FROM
+    return min(KEPT * step, MOST_KEPT) if uses_onednn else KEPT_WITHOUT_ONEDNN * step
+
+
+def decoding_memory(
+    model: ModelConfig,
+    vocab_size: int,
+    batch: MicroBatch,
+    decode: DecodeConfig,
+    precision: Precision,
+    device: str,
+) -> float:
+    """Bytes that a worker holds while it translates sentences of ``batch`` with beam search: keys
+    and values of each layer, if all hypotheses reach their limit, and logits."""
+    hypotheses = decode.beam * batch.tokens / batch.length
+    positions = batch.length + decode.max_extra
+    width = model.n_layers * model.n_heads * (model.d_k + model.d_v)
+    bytes_per_number = 2 if precision == "bf16" else 4
+    cache = bytes_per_number * hypotheses * positions * width
+    logits = (bytes_per_number + 4) * hypotheses * vocab_size
+    return resting_memory(model, vocab_size, device) + cache + logits
 
 
 def _activations_per_pair_of_pieces(model: ModelConfig) -> float:

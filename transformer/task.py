@@ -27,17 +27,20 @@ from transformer.cautions import cautions
 from transformer.config import (
     SEMANTICS,
     TOKENS_PER_MICRO_BATCH,
+    TOKENS_PER_SEARCH,
     DataConfig,
     TrialConfig,
     sacrebleu_set,
 )
 from transformer.cost import (
     MicroBatch,
+    decoding_memory,
     parameters,
     planned_lengths,
     training_flops,
     training_memory,
 )
+from transformer.data.blocks import blocks_per_batch
 from transformer.data.corpora import corpus
 from transformer.data.vocabulary import OPTIONS
 from transformer.decoding.tokenizer import model_faults
@@ -50,6 +53,11 @@ from transformer.verbs.translate import translate
 
 BYTES_PER_PARAMETER = 12
 """Bytes of a checkpoint per parameter: the weight and Adam's two moments, 4 bytes each."""
+JOINED_PADDING = 4
+"""Where a GPU joins the blocks of a batch: its sentences × the longest of them, by its tokens.
+
+At most 3.7 in four epochs of Multi30k with 4 000 tokens.
+"""
 PREPARATION = 1
 """Increased whenever a code change prepares the same text into different pieces."""
 
@@ -156,12 +164,28 @@ def _pace(config: TrialConfig) -> str:
 
 
 def _memory(config: TrialConfig, device: str) -> float:
+    """Bytes of a worker that trains and then scores."""
+    model = config.model
+    vocab_size = config.data.vocab_size
+    precision = config.train.precision
+    length = max(corpus(config.data).mean_lengths)
+    batch = MicroBatch(_micro_batch_tokens(config, device), length)
+    searched = MicroBatch(TOKENS_PER_SEARCH[device], length)
+    return max(
+        training_memory(model, vocab_size, batch, precision, device),
+        decoding_memory(model, vocab_size, searched, config.decode, precision, device),
+    )
+
+
+def _micro_batch_tokens(config: TrialConfig, device: str) -> int:
+    """Tokens of the largest micro-batch: those of a block, or with padding of a joined batch."""
     train = config.train
     limit = train.tokens_per_micro_batch or TOKENS_PER_MICRO_BATCH[device]
-    tokens = min(train.tokens_per_batch, limit)
-    length = max(corpus(config.data).mean_lengths)
-    batch = MicroBatch(tokens, length)
-    return training_memory(config.model, config.data.vocab_size, batch, train.precision, device)
+    joined = JOINED_PADDING * train.tokens_per_batch
+    if device == "cuda" and joined <= limit:
+        return joined
+    blocks = blocks_per_batch(train.tokens_per_batch, config.model.max_positions)
+    return min(train.tokens_per_batch // blocks, limit)
 
 
 def _least_checkpoints(config: TrialConfig) -> int:

@@ -34,7 +34,9 @@ class Window:
     def chunks(self, length: int) -> Iterator[Chunk]:
         """The chunks of a sequence; one chunk holds a sequence that the window covers.
 
-        A chunk has as many queries as ``radius``, so its keys are at most three times as many.
+        A chunk has max(radius, ``SMALLEST_CHUNK``) queries, and at most three times as many keys.
+        So below a radius of 16 more is computed than each query's own window, and ``cost`` counts
+        it.
         """
         size = max(self.radius, SMALLEST_CHUNK)
         if self.covers(length):

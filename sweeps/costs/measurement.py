@@ -3,7 +3,7 @@ calibration."""
 
 import json
 import socket
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from heapq import nlargest
@@ -58,11 +58,14 @@ PACE = {
     "conditions": str,
     "machine": str,
     "flops_per_step": float | None,
+    "steps": int | None,
     "scoring_seconds": float,
     "cpu_seconds": float,
     "peak_bytes": int,
 }
-"""The types of ``pace`` in a result file."""
+"""The types of ``pace`` in a result file. Earlier versions wrote no ``steps``."""
+RESULT = {"seconds": float, "step": int, "attempt": int | None}
+"""The types of what a measurement needs beside it."""
 
 
 def finished_trials(
@@ -98,7 +101,7 @@ def _finished_trial(path: Path) -> Measurement | None:
     """The measurement in a result file; None if it has no valid pace, as from older versions."""
     result = _read(path)
     pace = result.get("pace") if isinstance(result, dict) else None
-    if pace is None or misfit(pace, PACE) or misfit(result, {"seconds": float, "step": int}):
+    if pace is None or misfit(pace, PACE) or misfit(result, RESULT):
         return None
     if result["step"] < 1:
         return None
@@ -112,8 +115,29 @@ def _finished_trial(path: Path) -> Measurement | None:
         flops_per_step=pace["flops_per_step"],
         scoring_seconds=pace["scoring_seconds"],
         peak_bytes=pace["peak_bytes"],
-        cpu_seconds_per_step=pace["cpu_seconds"] / result["step"],
+        cpu_seconds_per_step=_cpu_seconds_per_step(result, pace),
     )
+
+
+def _cpu_seconds_per_step(result: Mapping[str, Any], pace: Mapping[str, Any]) -> float | None:
+    """CPU seconds of training and scoring per step, as if one attempt had trained all steps.
+
+    ``pace`` has those of the last attempt, which trained some of the steps and did all the scoring.
+    Its share of a trial's time is that of the CPU seconds, too: otherwise, the scoring would make
+    the steps of a short attempt expensive. None if an earlier version did not record its steps.
+    """
+    steps = pace.get("steps")
+    if steps is None and result.get("attempt") != 1:
+        return None
+    # a trial that diverged may have trained further than it has reported
+    trained = 1.0 if steps is None else min(1.0, steps / result["step"])
+    seconds = result["seconds"] + pace["scoring_seconds"]
+    attempt_seconds = trained * result["seconds"] + pace["scoring_seconds"]
+    if attempt_seconds <= 0:
+        return None
+    cpu_seconds = pace["cpu_seconds"] * (seconds / attempt_seconds)
+    per_step: float = cpu_seconds / result["step"]
+    return per_step
 
 
 def calibrated_trials(

@@ -197,16 +197,21 @@ class StackTimer:
         self._after_s = STACKS_AFTER * stall_s
         self._file = file
         self._last_count: int | None = None
+        self._closed = False
+        self._lock = threading.Lock()  # a worker looks in one thread and closes in another
 
     def look(self) -> None:
         """Start the time again if there were signs of life."""
-        count = signs()
-        if count != self._last_count:
-            self._last_count = count
-            faulthandler.dump_traceback_later(self._after_s, file=self._file)
+        with self._lock:
+            count = signs()
+            if count != self._last_count and not self._closed:
+                self._last_count = count
+                faulthandler.dump_traceback_later(self._after_s, file=self._file)
 
     def close(self) -> None:
-        faulthandler.cancel_dump_traceback_later()
+        with self._lock:
+            self._closed = True  # a poll that waits for the end of the work looks once more
+            faulthandler.cancel_dump_traceback_later()
 
 
 @contextmanager

@@ -69,7 +69,8 @@ class Progress:
         # hosts of trials that start again, until the step is printed
         self._resuming: dict[str, str] = {}
         self._watched: Watched | None = None
-        self._changed: set[str] = set()  # trials whose state changed since the last look
+        self._view: RenderableType = ""  # the last one that could be drawn
+        self._shown: dict[str, str] = {}  # the state of each trial just before the last look
         self.where = below_live_view(plan)
         self.began = time.monotonic()
         self._last_line = time.monotonic()
@@ -141,7 +142,7 @@ class Progress:
             case Failed(cause):
                 self.fail(name, cause)
             case Lost():
-                pass  # Tune decides whether there is another attempt
+                pass  # the queue decides whether another attempt follows
         self.tick()
 
     def notice(self, name: str, text: str) -> None:
@@ -248,13 +249,12 @@ class Progress:
 
     def view(self) -> RenderableType:
         """What `status --watch` shows of these trials. A thread draws it: storage that hangs holds
-        up no trial."""
+        up no trial. While the study's folder cannot be read, the last view stays."""
         self._look()
-        return (
-            ""
-            if self._watched is None
-            else self._watched.view(self.console, self.where, self._more)
-        )
+        with suppress(OSError, DamagedFileError):  # as in a look
+            if self._watched is not None:
+                self._view = self._watched.view(self.console, self.where, self._more)
+        return self._view
 
     @property
     def _more(self) -> str:
@@ -269,7 +269,6 @@ class Progress:
 
     def _become(self, name: str, state: str) -> None:
         self._states[name] = state
-        self._changed.add(name)
 
     def _finish(self, name: str, event: Finished) -> None:
         """Without a terminal, print all scores of the table, and whether training ended early."""
@@ -291,6 +290,8 @@ class Progress:
 
     def _look(self) -> None:
         """Look at the trials that run or whose state changed, unless the last look is too fresh."""
+        # before the look: a state that another thread changes meanwhile is looked at next time
+        states = dict(self._states)
         with suppress(
             OSError, DamagedFileError
         ):  # a fault of storage: the process that writes there reports it
@@ -299,10 +300,18 @@ class Progress:
                 ours = tuple(trial for trial in study.trials if trial.name in self._states)
                 self._watched = Watched(replace(study, trials=ours), LOOK_AT_TRIALS_S)
                 self._watched.look()
+                self._shown = states
             elif self._watched.is_due():
-                running = {name for name, state in self._states.items() if state in ACTIVE}
-                self._watched.look(self._changed | running)
-                self._changed = set()
+                self._watched.look(self._due(states))
+                self._shown = states
+
+    def _due(self, states: Mapping[str, str]) -> set[str]:
+        """The trials that run, or whose state changed since the last look."""
+        return {
+            name
+            for name, state in states.items()
+            if state in ACTIVE or state != self._shown.get(name)
+        }
 
     def _lines(self) -> Mapping[str, Line]:
         lines = () if self._watched is None else self._watched.lines

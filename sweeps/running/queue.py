@@ -95,13 +95,12 @@ class Queue:
         self._waiting.remove(name)
         recorder = self.recorders[name]
         self._record(name, recorder.begin)
-        if name in self._removed:
-            self.start(process, give)
-            return
         try:
-            assignment = recorder.assignment()
+            assignment = self._record(name, recorder.assignment)
         except WithoutWeightsError as error:
+            assignment = None
             self._fail(name, str(error), "")
+        if assignment is None:  # without weights, or its folder was removed
             self.start(process, give)
             return
         busy = Busy(name, Order(assignment), give)
@@ -141,7 +140,7 @@ class Queue:
     def _leave_unscorable_rows(self, host: str) -> None:
         """Skip the trials that need a step of this host's weights that it has not saved."""
         for name in [name for name in self._waiting if self._hosts.get(name) == host]:
-            fault = self.recorders[name].fault_of_weights()
+            fault = self._record(name, self.recorders[name].fault_of_weights)
             if fault:
                 self._waiting.remove(name)
                 self.progress.leave(name, f"it {fault}")
@@ -275,7 +274,7 @@ class Queue:
 
     def _record(self, name: str, act: Callable[[], T]) -> T | None:
         """Call ``act`` and return its result; None if the trial's folder was removed, which ends
-        the trial.
+        the trial. While storage is away, ``act`` is repeated.
 
         Raises UnrecordedError.
         """

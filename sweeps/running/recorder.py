@@ -32,7 +32,7 @@ from sweeps.worker.events import (
 )
 from tracking.activity.log import append_log, marked, utc
 from tracking.attempts import Lineage, own_process
-from tracking.files import DamagedFileError, to_json, write_atomic
+from tracking.files import DamagedFileError, to_json, unless_lost, write_atomic
 from tracking.json_lines.journal import restore_journal
 from tracking.provenance import Provenance, attempts, with_attempt, with_scoring
 from tracking.study import STUDY_FILE
@@ -135,12 +135,13 @@ class Recorder:
 
     def _host_weights(self) -> HostWeights | None:
         """The weights that the trial only scores; None if it trains its own. Raises
-        WithoutWeightsError."""
+        WithoutWeightsError, UnreadableError."""
         host = self.planned.host
         if host is None:
             return None
-        result = host.folder.finished_result(host.trial.key)
-        if result is None:
+        # a result that can't be read now isn't gone
+        result = unless_lost(host.folder.result, None)
+        if result is None or result["key"] != host.trial.key:
             raise WithoutWeightsError(WITHOUT_WEIGHTS.format(host=host.name))
         return HostWeights(
             trial=host.name,
@@ -199,10 +200,7 @@ class Recorder:
         self.began = True
 
     def give_up(self, cause: str, details: str = "") -> None:
-        """The attempt lost a worker, perhaps before it began: record its end and count the next
-        one."""
-        if not self.began:
-            self.begin()
+        """The attempt lost a worker: record its end and count the next one."""
         if details:
             self.folder.write_loss(self.attempt, f"{cause}\n\n{details.strip()}\n")
         self.end(f"worker lost: {cause}")
@@ -259,7 +257,7 @@ class Recorder:
             case Printed(rank, text):
                 self._log(marked(text, rank))
             case Lost():
-                self.lost = event  # Tune starts the next attempt, or reports an error
+                self.lost = event  # the queue decides whether another attempt follows
         return True
 
     def _record(self, device: str, hosts: tuple[str, ...], process: Provenance) -> Provenance:

@@ -68,7 +68,10 @@ def run_plan(
     ):
         if plan.pending:
             with Progress(plan, console) as progress:
-                _run_on_ray(plan, progress, stopping, command, connection)
+                try:
+                    _run_on_ray(plan, progress, stopping, command, connection)
+                finally:  # an interruption must not remove the logs of a failure
+                    connection.failed = progress.failed()
         return stopping.trials
 
 
@@ -104,7 +107,6 @@ def _run_on_ray(
         at_place(storage),
     ):
         run_on_tune(settings, queue, storage, expected, plan.code)
-    connection.failed = progress.failed()
 
 
 class Connection:

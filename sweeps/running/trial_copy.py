@@ -139,9 +139,14 @@ def _files(folder: Path) -> Iterator[Path]:
             path.is_file()
             and inner.parts[0] not in NOT_COPIED
             and not is_hidden
-            and ".damaged" not in path.suffixes
+            and not _is_set_aside(path)
         ):
             yield path
+
+
+def _is_set_aside(path: Path) -> bool:
+    """Whether it is a damaged file: ``<name>.damaged``, ``<name>.damaged-2`` …"""
+    return any(suffix.startswith(".damaged") for suffix in path.suffixes)
 
 
 def _copy_checkpoints(planned: PlannedTrial, source: Source, temporary: TrialFolder) -> None:

@@ -81,7 +81,7 @@ def _without_marks(text: str) -> str:
     return "".join(
         line
         for line in text.splitlines(keepends=True)
-        if not line.startswith((":actor_name:", ":job_id:"))
+        if not line.startswith((":actor_name:", ":job_id:", ":task_name:"))
     )
 
 
@@ -99,16 +99,16 @@ class WorkerPlace:
     packages: Packages | None
 
     def last_lines(self) -> list[str]:
-        """The last lines of its standard error, without Ray's own lines; none from another node."""
+        """The last lines of its process's standard error, without Ray's own; none from another
+        node.
+
+        The process outlives its trial, so some of them may be an earlier trial's.
+        """
         if self.node != ray.get_runtime_context().get_node_id():
             return []
         with suppress(OSError):
-            lines = self.log.read_text("utf-8", "replace").splitlines()
-            return [
-                without_password(line)
-                for line in lines
-                if line.strip() and not line.startswith(":")
-            ][-LAST_LINES:]
+            lines = _without_marks(self.log.read_text("utf-8", "replace")).splitlines()
+            return [without_password(line) for line in lines if line.strip()][-LAST_LINES:]
         return []
 
     def __str__(self) -> str:

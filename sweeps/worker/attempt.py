@@ -23,13 +23,13 @@ from sweeps.worker.calls import (
     evaluation,
     finite,
     has_diverged,
+    missing_score,
     next_step,
     numbers,
     plain,
     printable,
 )
 from sweeps.worker.checkpoint_files import Restored, Start
-from sweeps.worker.checkpoints import work_folder
 from sweeps.worker.events import (
     About,
     Assignment,
@@ -47,6 +47,7 @@ from sweeps.worker.last_step import (
     known_scores,
     only_scores,
     open_checkpoints,
+    own_folder,
     planned_unless_reached,
     scored_config,
     take_weights,
@@ -150,8 +151,9 @@ class Attempt:
         self.scored = known_scores(self.assignment, self._trained_in) if is_trained else {}
         self._scores: dict[str, SetScores] = {}
         manifest = self._restored.manifest if self._restored and self._host is None else None
-        planned_costs = self.task.costs(driver.config)
-        self._costs = AttemptCosts(planned_costs, self.assignment, self.world, manifest, driver.cpu)
+        self._costs = AttemptCosts(
+            self.task, driver.config, self.assignment, self.world, manifest, driver.cpu
+        )
         self._time = self._costs.time
         if not is_trained:
             self._time.go_on()
@@ -182,9 +184,7 @@ class Attempt:
     @property
     def folder(self) -> Path:
         """The work's own files. A trial that only scores starts with a copy of its host's."""
-        folder = work_folder(
-            self.assignment.checkpoints, self.assignment.key, self.assignment.lineage
-        )
+        folder = own_folder(self.assignment)
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
@@ -303,20 +303,20 @@ class Attempt:
         self.tell(About({"versions": versions()}))
         is_complete = self._last >= self.steps
         scores = self._all_scores()
-        tabled = [metric for metric in self.task.metrics if metric.tabled]
-        missing = [metric for metric in tabled if metric.name not in scores.get(metric.set, {})]
+        missing = missing_score(self.task, scores)
         if self._asked_to_stop and (missing or not is_complete):
             self.tell(Stopped(self._saved_step))
             return
         if missing:
-            raise WrongCallError(
-                f"work ended without {missing[0].name} of {missing[0].set}, which the table shows"
-            )
+            raise WrongCallError(missing)
+        if not is_complete:
+            self._time.end_at_last_step()
         if self._host is None:
             self.store.tidy()
         diverged = has_diverged(self.task, self.config, scores)
         planned = planned_unless_reached(self._last, self._planned, self.task.early_stop)
-        self._finish(planned, self._last if diverged else None)
+        # if no step is known, the whole plan counts
+        self._finish(self._last or self._planned, planned, self._last if diverged else None)
 
     def end_diverged(self, error: DivergedError) -> None:
         """End the attempt as diverged, as the work has reported, with the scores so far."""
@@ -324,10 +324,10 @@ class Attempt:
             return
         self.store.settle()
         self.tell(Noticed(printable(f"diverged at step {error.step}: {error.why}")))
-        self._finish(None, error.step)
+        self._finish(max(self._last, error.step), None, error.step)
 
-    def _finish(self, planned: int | None, diverged: int | None) -> None:
-        costs = self._costs.record(self.task, self.config, self._about)
+    def _finish(self, trained: int, planned: int | None, diverged: int | None) -> None:
+        costs = self._costs.record(trained, self._about)
         scores = self._all_scores()
         self.tell(Finished(self._last, costs, scores, planned, diverged, self._trained_in))
 
@@ -360,7 +360,7 @@ class Attempt:
             self._release()
 
     def _release(self) -> None:
-        """Send the pending report. Callers wait for the last checkpoint before the last one."""
+        """Send the pending report. Before the last one, callers wait for the last checkpoint."""
         assert self._pending_report is not None
         pending = self._pending_report
         self._pending_report = None
@@ -395,6 +395,6 @@ class Attempt:
     def _train_until(self, step: int) -> None:
         """Training goes on, perhaps after an evaluation or beyond planned steps, or ends now."""
         if step > self._last:
-            self._time.go_on()
+            self._time.end_step()
         if step == self.steps:
             self._time.pause()

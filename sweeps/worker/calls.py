@@ -168,6 +168,14 @@ def evaluation(task: Task[Any], config: Any, call: Call, head: Head) -> Evaluate
     return Evaluated(head["step"], set_name, scores, artifacts)
 
 
+def missing_score(task: Task[Any], scores: Mapping[str, Mapping[str, Any]]) -> str | None:
+    """The fault of work that ended without a score that the table shows; None if it has all."""
+    for metric in task.metrics:
+        if metric.tabled and metric.name not in scores.get(metric.set, {}):
+            return f"work ended without {metric.name} of {metric.set}, which the table shows"
+    return None
+
+
 def has_diverged(task: Task[Any], config: Any, scores: Mapping[str, Mapping[str, Any]]) -> bool:
     """Whether training diverged: a tabled score is missing or not finite, or the task's own rule
     says so."""

@@ -3,6 +3,7 @@ ended."""
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from sweeps.config.schema import Schema
@@ -90,6 +91,11 @@ def without_last_state(trial: str, host: str, step: int, saved_steps: Collection
     return Problem(trial, fault, f"must be a step with a checkpoint: {steps}")
 
 
+def own_folder(assignment: Assignment) -> Path:
+    """The folder for the trial's own files."""
+    return work_folder(assignment.checkpoints, assignment.key, assignment.lineage)
+
+
 def open_checkpoints(
     task: Task[Any],
     config: Any,
@@ -141,5 +147,4 @@ def take_weights(
             [without_last_state(assignment.trial, host.trial, host.step, saved_steps)]
         )
     source = work_folder(host.checkpoints, host.key, host.lineage)
-    target = work_folder(assignment.checkpoints, assignment.key, assignment.lineage)
-    copy_work_files(source, target)
+    copy_work_files(source, own_folder(assignment))

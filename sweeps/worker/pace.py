@@ -55,8 +55,8 @@ def _used() -> float:
 
 
 class TrainingTime:
-    """The seconds of training over all attempts, without evaluation, by the clock and by the
-    workers' CPUs.
+    """The seconds of training over all attempts, up to the last step, by the clock and by the
+    workers' CPUs. Evaluations between steps count; what keeps their scores does not.
 
     Time after a pause counts as training again once training continues, as a report after an
     evaluation shows. ``cpu_before`` is None if earlier attempts have not counted it; then it stays
@@ -70,6 +70,8 @@ class TrainingTime:
         self._cpu_since = cpu.total
         self._cpu = cpu
         self._runs = False
+        # an attempt that resumes may train no further step
+        self._at_last_step = (seconds_before, cpu_before) if seconds_before else None
 
     @property
     def seconds(self) -> float:
@@ -83,6 +85,17 @@ class TrainingTime:
 
     def go_on(self) -> None:
         self._runs = True
+
+    def end_step(self) -> None:
+        """Training went on until now, perhaps after an evaluation, and has ended a new step."""
+        self.go_on()
+        self._at_last_step = (self.seconds, self.cpu_seconds)
+
+    def end_at_last_step(self) -> None:
+        """Training has ended with the last step that is known: what followed was evaluation."""
+        if self._at_last_step is not None:
+            self._before, self._cpu_before = self._at_last_step
+            self._runs = False
 
     @contextmanager
     def left_out(self) -> Iterator[None]:
@@ -176,9 +189,10 @@ def _digest(values: Any) -> str:
 
 @dataclass(frozen=True)
 class Spent:
-    """Seconds of an attempt outside training, and CPU seconds of its process since the attempt
-    arrived."""
+    """The steps that an attempt has trained, its seconds outside training, and CPU seconds of its
+    process since the attempt arrived."""
 
+    steps: int
     scoring_seconds: float
     cpu_seconds: float
 
@@ -193,6 +207,7 @@ def pace_record(
         "work": work_of(task, config, fingerprint),
         "machine": machine(group.gpus > 0),
         "flops_per_step": None if planned is None else planned / task.steps(config),
+        "steps": spent.steps,
         "scoring_seconds": spent.scoring_seconds,
         "cpu_seconds": spent.cpu_seconds,
         "peak_bytes": peak_memory(),

@@ -1,4 +1,4 @@
-"""CPU, memory and GPU of this process, as MLflow names them."""
+"""CPU and memory of this machine, and the GPU that this process uses, as MLflow names them."""
 
 import math
 import os

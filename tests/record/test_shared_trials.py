@@ -98,6 +98,14 @@ def test_what_is_taken_names_its_source_and_keeps_the_record_of_its_training(
     assert "taken from toy" in project.must("status", "sweep.name=second")
 
 
+def test_damaged_files_that_were_set_aside_are_not_taken(trained: Place) -> None:
+    for name in ("journal.jsonl.damaged", "journal.jsonl.damaged-2"):
+        (trained.study / "base-s1" / name).write_text("nonsense")
+    trained.must("sweep", *SECOND)
+    taken_files = (second(trained) / "base-s1").glob("journal*")
+    assert [path.name for path in taken_files] == ["journal.jsonl"]
+
+
 def cut_result(project: Place) -> None:
     path = project.study / "base-s1" / "journal.jsonl"
     path.write_text(path.read_text().replace("metrics", "metric", 1))

@@ -8,12 +8,14 @@ import pytest
 import torch
 from small_trials import PAPER_BASE
 
-from transformer.config import ModelConfig
+from transformer.config import DecodeConfig, ModelConfig
 from transformer.cost import (
     Lengths,
     MicroBatch,
+    decoding_memory,
     parameters,
     planned_lengths,
+    resting_memory,
     training_flops,
     training_memory,
 )
@@ -88,17 +90,25 @@ OF_RAY = 0.22e9
 @pytest.mark.parametrize(
     ("model", "vocab_size", "tokens", "precision", "measured"),
     [
-        (HALF, 8000, 4000, "bf16", 2.20e9),  # a whole trial, with its evaluation
-        (replace(QUARTER, n_layers=4), 8000, 2000, "fp32", 1.86e9),  # after 1 500 steps
-        (replace(QUARTER, d_ff=1024), 8000, 2000, "fp32", 1.86e9),
-        (TINY, 1000, 600, "fp32", 0.53e9),
-        (TINY_BIG, 1000, 600, "fp32", 0.68e9 + OF_RAY),
+        (HALF, 8000, 1000, "bf16", 2.20e9),
+        (QUARTER, 8000, 1000, "fp32", 2.02e9),
+        (replace(QUARTER, n_heads=1, d_k=128, d_v=128), 8000, 1000, "fp32", 1.90e9),
+        (replace(QUARTER, n_layers=1), 8000, 1000, "fp32", 1.58e9),
+        (replace(QUARTER, n_layers=4), 8000, 1000, "fp32", 2.38e9),
+        (replace(QUARTER, d_ff=1024), 8000, 1000, "fp32", 2.25e9),
+        (replace(QUARTER, d_model=64, d_k=8, d_v=8), 8000, 1000, "fp32", 0.95e9),
+        (TINY, 1000, 300, "fp32", 0.53e9),
+        (TINY_BIG, 1000, 300, "fp32", 0.68e9 + OF_RAY),
     ],
-    ids=["half", "deeper quarter", "wider quarter", "tiny", "tiny big"],
+    ids=[
+        *("half", "quarter", "one head", "shallow quarter", "deeper quarter", "wider quarter"),
+        *("narrow quarter", "tiny", "tiny big"),
+    ],
 )
 def test_memory_by_formula_is_near_the_measured_peak_of_a_worker(
     model: ModelConfig, vocab_size: int, tokens: int, precision: Any, measured: float
 ) -> None:
+    """Of whole trials with their evaluation. ``tokens`` are those of a block."""
     assert training_memory(
         model, vocab_size, MicroBatch(tokens), precision, "cpu"
     ) == pytest.approx(measured, rel=0.2)
@@ -106,8 +116,20 @@ def test_memory_by_formula_is_near_the_measured_peak_of_a_worker(
 
 def test_memory_grows_with_the_model_and_with_the_micro_batch() -> None:
     sizes = [
-        training_memory(model, 37_000, MicroBatch(25_000), "bf16", "cuda")
+        training_memory(model, 37_000, MicroBatch(3_125), "bf16", "cuda")
         for model in (PAPER_BASE, BIG)
     ]
     assert sizes[0] < sizes[1]
-    assert training_memory(PAPER_BASE, 37_000, MicroBatch(8_000), "bf16", "cuda") < sizes[0]
+    assert training_memory(PAPER_BASE, 37_000, MicroBatch(1_000), "bf16", "cuda") < sizes[0]
+
+
+def test_memory_of_decoding_is_that_of_keys_values_and_logits() -> None:
+    """100 sentences of 20 pieces with beam 4: 400 hypotheses of up to 70 positions."""
+    decode = DecodeConfig(
+        beam=4, alpha=0.6, max_extra=50, average_checkpoints=1, average_every=1000
+    )
+    batch = MicroBatch(2_000, 20)
+    memory = decoding_memory(PAPER_BASE, 37_000, batch, decode, "bf16", "cuda")
+    keys_and_values = 2 * 400 * 70 * 6 * 2 * 512
+    logits = 6 * 400 * 37_000
+    assert memory - resting_memory(PAPER_BASE, 37_000, "cuda") == keys_and_values + logits

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from small_trials import DECODE, SMALL, SYNTHETIC, copy_data, prepared_text, small_trial
 
+from sweeps.config.schema import Schema
+from transformer.card import CARD
 from transformer.cost import parameters
 from transformer.task import TRANSLATION
 
@@ -102,3 +104,9 @@ def test_a_place_whose_name_is_too_long_is_left_for_the_refusal(tmp_path: Path) 
     config = small_trial(replace(SYNTHETIC, name="multi30k", mirror=name))
     assert TRANSLATION.resolved is not None
     assert TRANSLATION.resolved(config, tmp_path).data.mirror == str(tmp_path / name)
+
+
+def test_the_card_s_symbols_are_those_of_the_schema() -> None:
+    """The card may order them differently, as columns of the table."""
+    schema = Schema.of(TRANSLATION)
+    assert CARD.symbols == {schema.short(key): symbol for key, symbol in schema.symbols.items()}

@@ -78,7 +78,7 @@ def test_a_trial_tells_of_its_data_and_its_costs(whole: ToyTrial, prepared: Prep
 def test_longer_pairs_than_training_takes_are_counted_and_longer_sentences_are_scored(
     config: TrialConfig, prepared: Prepared
 ) -> None:
-    """With sinusoids no evaluated sentence is too long, and none is cut."""
+    """With sinusoids an evaluated sentence may be longer than any in training, and is not cut."""
     short = replace(config, train=replace(config.train, longest=8, steps=2), decode=DECODE)
     trial = ToyTrial(short, prepared.folder)
     assert TRANSLATION.data_problems(short, prepared.folder) == []
@@ -217,4 +217,5 @@ def test_a_stop_request_of_one_worker_waits_for_greedy_scores(scored: ToyTrial) 
 
 def test_the_limit_of_a_micro_batch_follows_the_device_unless_it_is_set() -> None:
     assert worker_of(ToyTrial(small_trial())).tokens_per_micro_batch == 8000
+    assert Worker().tokens_per_micro_batch == 8000
     assert worker_of(ToyTrial(small_trial(tokens_per_micro_batch=70))).tokens_per_micro_batch == 70

@@ -14,23 +14,13 @@ import torch
 from torch import Tensor
 
 from transformer.cost import Lengths
+from transformer.data.blocks import blocks_per_batch
 from transformer.data.prepared import ParallelSet, Sentences
 from transformer.data.vocabulary import BOS, PAD
 from transformer.window import Window
 
 Indices = npt.NDArray[np.int64]
 
-MOST_BLOCKS = 8
-SMALLEST_BLOCK = 1_000
-"""Fewest tokens per block.
-
-In smaller blocks, a micro-batch's fixed cost would outweigh the gain of mixed lengths.
-"""
-SMALLEST_OF_TWO = 250
-"""The same for a batch of only two blocks.
-
-A batch of one block has sentences of one length, and learns far less per step.
-"""
 EPOCHS_OF_SHAPES = 4
 """Epochs whose joined batches give the shapes. A later batch may be larger than all of them."""
 
@@ -129,15 +119,6 @@ def by_length(pairs: ParallelSet, numbers: Indices, ties: Indices | None = None)
     return numbers[np.lexsort((ties, target, source, np.maximum(source, target)))]
 
 
-def _blocks_per_batch(tokens_per_batch: int, max_positions: int) -> int:
-    """The number of blocks in a batch; the longest pair must fit into each block."""
-    blocks = min(MOST_BLOCKS, tokens_per_batch // SMALLEST_BLOCK)
-    if blocks < 2 and tokens_per_batch >= 2 * SMALLEST_OF_TWO:
-        blocks = 2
-    most_blocks = tokens_per_batch // max_positions
-    return max(1, min(blocks, most_blocks))
-
-
 class TrainingBatches:
     """An endless sequence of batches that depends only on (seed, step), so a resume needs no state.
 
@@ -162,7 +143,7 @@ class TrainingBatches:
         self.pairs = pairs
         self.seed = seed
         self.radius = radius
-        self.blocks_per_batch = _blocks_per_batch(tokens_per_batch, max_positions)
+        self.blocks_per_batch = blocks_per_batch(tokens_per_batch, max_positions)
         self.tokens_per_block = tokens_per_batch // self.blocks_per_batch
         limit = max_positions if longest is None else min(longest, max_positions)
         self.chosen: Indices = np.flatnonzero(pairs.longest_sides <= limit)

@@ -22,9 +22,8 @@ Sets = Mapping[str, Iterable[SentencePair]]
 """The sets of a corpus, each to be read once. A set of files raises FaultyError at its first bad
 line."""
 
-LONGEST_LINE = 1 << 19
-"""Bytes of the longest line that is read: memory must not grow with a file that has no line
-ends."""
+LONGEST_LINE_BYTES = 1 << 19
+"""The longest line that is read: memory must not grow with a file that has no line ends."""
 GZIP = b"\x1f\x8b"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # not part of a text
 COUNTED_BYTES = 1 << 25
@@ -263,15 +262,15 @@ def byte_lines(path: Path, key: str) -> Iterator[bytes]:
         with path.open("rb") as raw:
             stream = gzip.GzipFile(fileobj=raw) if raw.peek(len(GZIP)).startswith(GZIP) else raw
             number = 1
-            line = stream.readline(LONGEST_LINE + 1).removeprefix(BYTE_ORDER_MARK)
+            line = stream.readline(LONGEST_LINE_BYTES + 1).removeprefix(BYTE_ORDER_MARK)
             while line:
-                if len(line) > LONGEST_LINE:
-                    problem = f"{path}:{number} has more than {LONGEST_LINE} bytes"
+                if len(line) > LONGEST_LINE_BYTES:
+                    problem = f"{path}:{number} has more than {LONGEST_LINE_BYTES} bytes"
                     allowed = "must be one sentence per line; no longer line is read"
                     raise FaultyError(Fault(key, problem, allowed))
                 yield line
                 number += 1
-                line = stream.readline(LONGEST_LINE + 1)
+                line = stream.readline(LONGEST_LINE_BYTES + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise FaultyError(unreadable(key, path, error)) from None
 

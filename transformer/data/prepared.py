@@ -178,21 +178,29 @@ LEAST_SHARE = 0.1
 def length_faults(prepared: Prepared, trial: TrialConfig) -> Iterator[Fault]:
     """Training pairs and evaluated sentences that are too long.
 
-    It is a fault if most of train is too long. Learned positions must also hold every evaluated
-    sentence, as none may be dropped.
+    It is a fault if most of train is too long, or any evaluated sentence, as none may be dropped.
     """
     yield from _train_length_faults(prepared, *trial.length_limit)
-    limit = trial.model.longest_sequence
-    if limit is None:
-        return
     for name in prepared.evaluation_sets:
         pairs = prepared.pairs(name)
-        longest = int(pairs.longest_sides.max())
-        if longest > limit:
-            place = _longest_sentence(pairs, getattr(trial.data, name, None), name)
-            problem = f"is {limit}; {place} has {longest} pieces"
-            allowed = f"must be at least {longest}, the longest sentence of {name}"
-            yield Fault("model.max_positions", problem, f"{allowed}, with learned positions")
+        if int(pairs.longest_sides.max()) > trial.model.longest_line:
+            yield _evaluated_length_fault(name, pairs, trial)
+
+
+def _evaluated_length_fault(name: str, pairs: ParallelSet, trial: TrialConfig) -> Fault:
+    """The longest sentence of a set does not fit: into learned positions, or into memory."""
+    limit = trial.model.longest_line
+    files = getattr(trial.data, name, None)
+    place = _longest_sentence(pairs, files, name)
+    longest = int(pairs.longest_sides.max())
+    problem = f"{place} has {longest} pieces"
+    if trial.model.positions == "learned":
+        allowed = f"must be at least {longest}, the longest sentence of {name}"
+        key = "model.max_positions"
+        return Fault(key, f"is {limit}; {problem}", f"{allowed}, with learned positions")
+    key = f"data.{name}" if files else "data"
+    fix = "split the line, or raise model.max_positions"
+    return Fault(key, problem, f"must have at most {limit} pieces; {fix}")
 
 
 def _train_length_faults(prepared: Prepared, key: str, limit: int) -> Iterator[Fault]:

@@ -11,7 +11,7 @@ of their own.
 import hashlib
 import re
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import sacrebleu
 import sacremoses
@@ -34,6 +34,19 @@ Counts = list[int]
 """Counts of one sentence. BLEU: its length, the reference's, matching 1- to 4-grams, all 1- to
 4-grams. chrF: for each order 1 to 6, character n-grams of the hypothesis, of the reference, and in
 both."""
+DIGEST_DIGITS = 16
+SENTENCES = 200
+"""Sentences of dev that are translated greedily during training."""
+GREEDY_SCORES = ("bleu", "chrf")
+"""The scores of these translations."""
+
+
+class Scored(NamedTuple):
+    """A set's score with its signature, and the counts of each sentence that it follows from."""
+
+    score: float
+    signature: str
+    counts: list[Counts]
 
 
 def text_scores(
@@ -46,30 +59,42 @@ def text_scores(
     evaluation of the paper's time: cased, tokenized by Moses' rules for ``language`` (English rules
     if Moses has none), compounds split at hyphens.
     """
-    bleu, bleu_counts = _scored("bleu", sacrebleu.BLEU(tokenize=tokenizer), hypotheses, references)
-    chrf, chrf_counts = _scored("chrf", sacrebleu.CHRF(), hypotheses, references)
-    moses = sacremoses.MosesTokenizer(lang=language)
-    # force: do not warn of tokenized text
-    plain = sacrebleu.BLEU(tokenize="none", smooth_method="none", force=True)
-    split = ([_split_compounds(moses, line) for line in side] for side in (hypotheses, references))
-    paper, paper_counts = _scored("bleu_paper", plain, *split)
-    paper["bleu_paper_signature"] += (
-        f"|moses:{sacremoses.__version__}|lang:{language}|hyphens:##AT##-##AT##"
-    )
-    scores = {"signature": bleu.pop("bleu_signature"), **bleu, **chrf, **paper}
+    bleu = _scored(sacrebleu.BLEU(tokenize=tokenizer), hypotheses, references)
+    chrf = _scored(sacrebleu.CHRF(), hypotheses, references)
+    bleu_paper = _scored_as_in_the_paper(hypotheses, references, language)
+    scores = {
+        "signature": bleu.signature,
+        "bleu": bleu.score,
+        "chrf": chrf.score,
+        "chrf_signature": chrf.signature,
+        "bleu_paper": bleu_paper.score,
+        "bleu_paper_signature": bleu_paper.signature,
+    }
     counts = []
-    for of_bleu, of_paper, of_chrf in zip(bleu_counts, paper_counts, chrf_counts, strict=True):
-        counts.append({"bleu": of_bleu, "bleu_paper": of_paper, "chrf": of_chrf})
+    for bleu_counts, paper_counts, chrf_counts in zip(
+        bleu.counts, bleu_paper.counts, chrf.counts, strict=True
+    ):
+        counts.append({"bleu": bleu_counts, "bleu_paper": paper_counts, "chrf": chrf_counts})
     return scores, counts
 
 
-def _scored(
-    name: str, metric: Any, hypotheses: list[str], references: list[str]
-) -> tuple[dict[str, Any], list[Counts]]:
+def _scored(metric: Any, hypotheses: list[str], references: list[str]) -> Scored:
     """Like ``corpus_score``, but also returns the counts of each sentence."""
     counts = metric._extract_corpus_statistics(hypotheses, [references])
     score = metric._aggregate_and_compute(counts).score
-    return {name: score, f"{name}_signature": str(metric.get_signature())}, counts
+    return Scored(score, str(metric.get_signature()), counts)
+
+
+def _scored_as_in_the_paper(hypotheses: list[str], references: list[str], language: str) -> Scored:
+    """BLEU of tokens, with compounds split at hyphens; the signature says so."""
+    moses = sacremoses.MosesTokenizer(lang=language)
+    # force: do not warn of tokenized text
+    metric = sacrebleu.BLEU(tokenize="none", smooth_method="none", force=True)
+    split_hypotheses = [_split_compounds(moses, line) for line in hypotheses]
+    split_references = [_split_compounds(moses, line) for line in references]
+    scored = _scored(metric, split_hypotheses, split_references)
+    tokenization = f"moses:{sacremoses.__version__}|lang:{language}|hyphens:##AT##-##AT##"
+    return scored._replace(signature=f"{scored.signature}|{tokenization}")
 
 
 def _split_compounds(moses: Any, line: str) -> str:
@@ -109,11 +134,15 @@ class EvaluationSet:
         sources, references = read_set(name, data.source, data.target)
         source = Sentences.of(vocabulary.encode(sources))
         pairs = ParallelSet(source, Sentences.of(vocabulary.encode(references)))
-        limit = config.model.longest_sequence
+        limit = config.model.longest_line
         longest = int(pairs.longest_sides.max())
-        if limit is not None and longest > limit:
-            allowed = f"must fit into the {limit} learned positions of the model"
-            raise FaultyError(Fault("--set", f"{name} has a sentence of {longest} pieces", allowed))
+        if longest > limit:
+            line = int(pairs.longest_sides.argmax()) + 1
+            problem = f"{name}:{line} has {longest} pieces"
+            allowed = f"must have at most {limit} pieces"
+            if config.model.positions == "learned":
+                allowed = f"must fit into the {limit} learned positions of the model"
+            raise FaultyError(Fault("--set", problem, allowed))
         return EvaluationSet(name, pairs, references, data.target, data.bleu_tokenizer)
 
 
@@ -145,37 +174,38 @@ def hypotheses_file(set_name: str) -> str:
 
 
 def evaluate_set(
-    translator: Translator, evaluated: EvaluationSet, worker: Worker
+    translator: Translator, evaluation_set: EvaluationSet, worker: Worker
 ) -> SetEvaluation | None:
     """Evaluate on one set; the workers share the work, and rank zero gets the scores.
 
     Raises NotFiniteError and StopRequested, on every worker.
     """
-    references = evaluated.references
-    pairs = evaluated.pairs
-    with sentences_of(evaluated.name), translator.efficient():
-        sentences = likelihoods(translator.model, pairs, translator.precision, worker)
+    references = evaluation_set.references
+    pairs = evaluation_set.pairs
+    with sentences_of(evaluation_set.name), translator.efficient():
+        set_likelihoods = likelihoods(translator.model, pairs, translator.precision, worker)
         hypotheses = None if references is None else translate_set(translator, pairs.source, worker)
     if not worker.is_rank_zero:
         return None
-    nll = mean_nll(sentences, pairs)
+    nll = mean_nll(set_likelihoods, pairs)
     scores: dict[str, Any] = {
         "nll": nll,
         "ppl": perplexity(nll),
-        "accuracy": token_accuracy(sentences, pairs),
+        "accuracy": token_accuracy(set_likelihoods, pairs),
         "pieces": pieces_digest(translator.vocabulary, pairs),
     }
     lengths = pairs.target.lengths.tolist()
     samples = list[dict[str, Any]]()
-    for sentence, pieces in zip(sentences, lengths, strict=True):
-        samples.append({"nats": sentence.nats, "pieces": pieces, "right": sentence.right})
+    for likelihood, pieces in zip(set_likelihoods, lengths, strict=True):
+        samples.append({"nats": likelihood.nats, "pieces": pieces, "right": likelihood.right})
     if references is not None and hypotheses is not None:
-        language = evaluated.language
-        scores_of_text, counts = text_scores(hypotheses, references, language, evaluated.tokenizer)
+        language = evaluation_set.language
+        tokenizer = evaluation_set.tokenizer
+        scores_of_text, counts = text_scores(hypotheses, references, language, tokenizer)
         scores |= scores_of_text
         for sample, sentence_counts in zip(samples, counts, strict=True):
             sample |= sentence_counts
-    return SetEvaluation(evaluated.name, scores, hypotheses, samples)
+    return SetEvaluation(evaluation_set.name, scores, hypotheses, samples)
 
 
 def pieces_digest(vocabulary: Vocabulary, pairs: ParallelSet) -> str:
@@ -196,14 +226,11 @@ def translate_set(translator: Translator, sources: Sentences, worker: Worker) ->
 
     Raises NotFiniteError and StopRequested, on every worker.
     """
-    found = search(translator, sources, worker.rank, worker.world, n_best=1)
-    best = worker.gather_sentences((place, hypotheses[0]) for place, hypotheses in found)
+    hypotheses_by_number = search(translator, sources, worker.rank, worker.world, n_best=1)
+    best = worker.gather_sentences(
+        (number, hypotheses[0]) for number, hypotheses in hypotheses_by_number
+    )
     return best_texts(translator.vocabulary, best)
-
-
-DIGEST_DIGITS = 16
-SENTENCES = 200
-GREEDY_SCORES = ("bleu", "chrf")
 
 
 def greedy_scores(

@@ -23,8 +23,9 @@ from transformer.config import ModelConfig, TrialConfig, ctranslate2_faults, rea
 from transformer.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from transformer.decoding.translator import Translator
 from transformer.faults import Fault, FaultyError
-from transformer.model.attention import CrossAttention, Projection, SelfAttention
+from transformer.model.attention import Projection
 from transformer.model.encoder_decoder import Positions, Residual, Transformer, sinusoids
+from transformer.model.observation import Attention
 
 WEIGHTS_FILE = "model.safetensors"
 CONFIG_FILE = "config.json"
@@ -124,7 +125,6 @@ def _load_pyfunc(path: str) -> Served:
     return Served(open_exported(path))
 
 
-Attention = SelfAttention | CrossAttention
 SINUSOID_ROWS = 4096
 """Positions of an exported model with sinusoids, at least."""
 NEVER = -10_000.0

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from transformer.config import DecodeConfig, Precision
+from transformer.config import TOKENS_PER_SEARCH, DecodeConfig, Precision
 from transformer.data.batches import by_length, cut, pad
 from transformer.data.prepared import ParallelSet, Sentences
 from transformer.data.vocabulary import EOS, Vocabulary
@@ -19,8 +19,6 @@ from transformer.faults import NotFiniteError
 from transformer.model.encoder_decoder import Transformer
 from transformer.training.precision import autocast, efficient
 
-TOKENS_PER_BATCH = {"cpu": 2_000, "cuda": 16_000}
-"""Sentences × longest source. On a GPU only the memory for logits limits the sentences."""
 EMPTY = Hypothesis([], 0.0)
 
 
@@ -110,7 +108,7 @@ def search(
     if rank == 0:
         for number in order[is_empty]:
             yield int(number), [EMPTY]
-    limit = TOKENS_PER_BATCH[translator.device.type]
+    limit = TOKENS_PER_SEARCH[translator.device.type]
     for numbers in cut(pairs, order[~is_empty], limit)[rank::world]:
         source = pad(sources, numbers).to(translator.device)
         try:

@@ -73,12 +73,12 @@ class _AdditiveLogits(torch.autograd.Function):
         key_gradient = _zeros(key_NSK)
         vector_gradient = _zeros(vector_NK)
         for rows in _slices(query_NTK, key_NSK, BUFFERS_BACKWARD):
-            of_query, of_key, of_vector = _slice_of_gradients(
+            query_slice, key_slice, vector_slice = _slice_of_gradients(
                 query_NTK, key_NSK, vector_NK, grads[0], rows
             )
-            query_gradient[rows.heads, rows.queries] = of_query
-            key_gradient[rows.heads] += of_key
-            vector_gradient[rows.heads] += of_vector
+            query_gradient[rows.heads, rows.queries] = query_slice
+            key_gradient[rows.heads] += key_slice
+            vector_gradient[rows.heads] += vector_slice
         return (
             query_gradient,
             key_gradient.to(key_NSK.dtype),
@@ -116,16 +116,21 @@ def _slice_of_logits(query_NTK: Tensor, key_NSK: Tensor, vector_NK: Tensor, rows
 def _slice_of_gradients(
     query_NTK: Tensor, key_NSK: Tensor, vector_NK: Tensor, gradient_NTS: Tensor, rows: _Rows
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Of the queries, the keys and the vectors of these rows."""
+    """Gradients of the queries [N, T, K], keys [N, S, K] and vectors [N, K] of these rows.
+
+    With g, the logits' gradient, and h = tanh(q + k): g·h, summed over T and S, for v; and
+    g·v·(1 − h²), summed over S for q, and over T for k.
+    """
     hidden_NTSK = _hidden(query_NTK, key_NSK, rows)
     hidden_NMK = hidden_NTSK.flatten(1, 2)
     gradient_NM1 = gradient_NTS[rows.heads, rows.queries].flatten(1)[:, :, None]
     gradient_NM1 = gradient_NM1.to(hidden_NMK.dtype)
-    of_vector_NK = (gradient_NM1.transpose(1, 2) @ hidden_NMK)[:, 0]
-    of_hidden_NMK = gradient_NM1 @ vector_NK[rows.heads, None]
-    of_sum_NMK = hidden_NMK.square_().neg_().add_(1).mul_(of_hidden_NMK)
-    of_sum_NTSK = of_sum_NMK.view_as(hidden_NTSK)
-    return of_sum_NTSK.sum(2), of_sum_NTSK.sum(1), of_vector_NK
+    vector_gradient_NK = (gradient_NM1.transpose(1, 2) @ hidden_NMK)[:, 0]
+    hidden_gradient_NMK = gradient_NM1 @ vector_NK[rows.heads, None]
+    # In place, for memory: this overwrites hidden_NTSK, too, which nothing reads from here on.
+    sum_gradient_NMK = hidden_NMK.square_().neg_().add_(1).mul_(hidden_gradient_NMK)
+    sum_gradient_NTSK = sum_gradient_NMK.view_as(hidden_NTSK)
+    return sum_gradient_NTSK.sum(2), sum_gradient_NTSK.sum(1), vector_gradient_NK
 
 
 def _slices(query_NTK: Tensor, key_NSK: Tensor, buffers: int) -> Iterator[_Rows]:

@@ -282,6 +282,7 @@ class Transformer(nn.Module):
         """Encode source pieces, and return the cache for decoding from the first position."""
         source_mask = self._source_mask(source_BS)
         if source_mask is not None:
+            # The weights may be converted to bfloat16, as in ``benchmarks.decoders``.
             source_mask = source_mask.to(self.embedding.dtype)
         encoded_BSD = self._encode(source_BS, source_mask)
         memories: list[KeyValue] = []

@@ -292,22 +292,22 @@ def _likelihoods_of_share(
         infinite = ~nats_B.isfinite().numpy()
         if infinite.any():
             raise NotFiniteError(numbers[infinite].tolist())
-        sentences = map(Likelihood, nats_B.tolist(), right_B.tolist())
-        yield from zip(numbers.tolist(), sentences, strict=True)
+        batch_likelihoods = map(Likelihood, nats_B.tolist(), right_B.tolist())
+        yield from zip(numbers.tolist(), batch_likelihoods, strict=True)
 
 
-def mean_nll(sentences: Sequence[Likelihood], pairs: ParallelSet) -> float:
+def mean_nll(likelihoods: Sequence[Likelihood], pairs: ParallelSet) -> float:
     """Nats per target piece over the whole set, not a mean over sentences or batches."""
-    nats = math.fsum(sentence.nats for sentence in sentences)
+    nats = math.fsum(likelihood.nats for likelihood in likelihoods)
     return nats / int(pairs.target.lengths.sum())
 
 
-def token_accuracy(sentences: Sequence[Likelihood], pairs: ParallelSet) -> float:
+def token_accuracy(likelihoods: Sequence[Likelihood], pairs: ParallelSet) -> float:
     """The share of the set's target pieces that the model ranks first, 0 to 1.
 
     End-of-sentence counts as a piece.
     """
-    right = sum(sentence.right for sentence in sentences)
+    right = sum(likelihood.right for likelihood in likelihoods)
     return right / int(pairs.target.lengths.sum())
 
 

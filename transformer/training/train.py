@@ -50,8 +50,9 @@ def train_step(
     Make ``forward_backward`` once with ``make_forward_backward``: it may hold recorded CUDA graphs.
 
     The loss is divided by the target pieces of the whole batch, over all micro-batches and workers.
-    Dropout is drawn from (seed, step, rank). So a step depends neither on its split into
-    micro-batches nor on earlier work of this process. The host never waits for the device.
+    So up to rounding, its split into micro-batches changes only which dropout masks are drawn. They
+    depend on (seed, step, rank) and on the micro-batches' shapes, not on earlier work of this
+    process. The host never waits for the device.
     """
     state.step += 1
     torch.manual_seed(_step_seed(config.train.seed, state.step, worker.rank))
@@ -108,14 +109,14 @@ def dev_metrics(
     training mode afterwards. Raises NotFiniteError.
     """
     with sentences_of("dev"):
-        sentences = likelihoods(model.eval(), pairs, config.train.precision, worker)
+        dev_likelihoods = likelihoods(model.eval(), pairs, config.train.precision, worker)
     of_attention = attention_metrics(model, pairs, config.train.precision, worker)
     model.train()
-    nll = mean_nll(sentences, pairs)
+    nll = mean_nll(dev_likelihoods, pairs)
     return {
         DEV_NLL: nll,
         "dev/ppl": perplexity(nll),
-        "dev/accuracy": token_accuracy(sentences, pairs),
+        "dev/accuracy": token_accuracy(dev_likelihoods, pairs),
         **of_attention,
     }
 

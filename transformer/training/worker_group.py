@@ -38,7 +38,7 @@ class Worker:
     rank: int = 0
     world: int = 1
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
-    tokens_per_micro_batch: int = 25_000  # limit of a micro-batch: sentences × longest side
+    tokens_per_micro_batch: int = TOKENS_PER_MICRO_BATCH["cpu"]  # sentences × longest side
     stop: Callable[[], bool] = never
 
     @property

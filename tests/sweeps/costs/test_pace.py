@@ -81,7 +81,7 @@ def test_calibration_measures_rows_of_every_pace(plan: Plan) -> None:
 def extra_bytes(planned: PlannedTrial, tokens: int) -> float:
     """What additive scores need beyond scaled ones, with micro-batches of so many tokens."""
     config = planned.config
-    train = replace(config.train, tokens_per_batch=tokens, tokens_per_micro_batch=tokens)
+    train = replace(config.train, tokens_per_batch=8 * tokens, tokens_per_micro_batch=tokens)
     sizes = list[float]()
     for score in ("additive", "scaled"):
         model = replace(config.model, attention_score=score)
@@ -101,7 +101,9 @@ def test_memory_of_additive_scores_has_their_sums_up_to_a_slice(
     weights = 4 * model.n_heads * max(corpus(narrow.config.data).mean_lengths)
     vectors = model.n_heads * (wide.config.model.d_k - model.d_k) * 3 * model.n_layers * 16
     sums = weights * (wide.config.model.d_k - model.d_k)
-    assert extra_bytes(wide, 500) - extra_bytes(narrow, 500) == pytest.approx(500 * sums + vectors)
+    assert extra_bytes(wide, 2_000) - extra_bytes(narrow, 2_000) == pytest.approx(
+        2_000 * sums + vectors
+    )
     kept = 3 * model.n_layers * weights * 1_000_000
     parameters = 16 * 3 * model.n_layers * model.n_heads * model.d_k
     assert extra_bytes(narrow, 1_000_000) == pytest.approx(kept + 64 * 2**20 + parameters)

@@ -1,9 +1,11 @@
 """Rows that only score, after the weights of their hosts have changed, and what they see of the
 training."""
 
+import errno
 import io
 import json
 import math
+import os
 import re
 import shutil
 import sqlite3
@@ -23,7 +25,8 @@ from sweeps.running.progress import Progress
 from sweeps.running.queue import Queue
 from sweeps.running.recorder import Recorder
 from sweeps.running.stopping import Stopping
-from sweeps.worker.events import Order
+from sweeps.worker.events import Finished, Order, Started
+from tracking.attempts import Lineage
 
 STUDY = ("task=scored", "sweep.name=s")
 TRAIN = ("train", *STUDY, "tracking=off")
@@ -301,6 +304,68 @@ def test_without_the_result_of_its_host_a_row_is_not_trained(
     assert [order.assignment for order in orders] == [None]
     assert "base-s1 no longer has a result" in row.folder.path.joinpath("error.txt").read_text()
     assert (row.folder.attempts.all()[-1].reason or "").startswith("failed: base-s1")
+
+
+class Away:
+    """Storage that is away for one call."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("sweeps.processes.storage.STORAGE_PAUSE_S", 0.0)
+        self.calls = 0
+
+    def fail_once(self, path: Path) -> None:
+        self.calls += 1
+        if self.calls == 1:
+            raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), str(path))
+
+
+def test_a_row_waits_for_storage_with_the_result_of_its_host(
+    with_base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(with_base)
+    words = [*STUDY, "sweep.rows=[base,greedy]", "sweep.seeds=[1]"]
+    plan = plan_sweep(words, add=True, here=with_base)
+    (row,) = plan.pending
+    storage = Away(monkeypatch)
+    read_bytes = Path.read_bytes
+
+    def read(path: Path) -> bytes:
+        if path.parts[-2:] == ("base-s1", "result.json"):
+            storage.fail_once(path)
+        return read_bytes(path)
+
+    output = io.StringIO()
+    progress = Progress(plan, Console(file=output))
+    queue = Queue({row.trial.name: Recorder(row)}, progress, Stopping(), 0)
+    orders = list[Order]()
+    monkeypatch.setattr(Path, "read_bytes", read)
+    queue.start("its process", orders.append)
+    assert [order.assignment is not None for order in orders] == [True]
+    assert output.getvalue().count("trying again") == 1
+
+
+def test_a_row_waits_for_storage_with_the_checkpoints_of_its_host(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    plan = plan_sweep([*STUDY, "sweep.rows=[base,greedy]", "sweep.seeds=[1]"], here=folder)
+    storage = Away(monkeypatch)
+
+    def saved_steps(url: str, key: str, lineage: Lineage) -> set[int]:
+        storage.fail_once(Path(url))
+        return {5}
+
+    output = io.StringIO()
+    progress = Progress(plan, Console(file=output))
+    recorders = {planned.name: Recorder(planned) for planned in plan.pending}
+    queue = Queue(recorders, progress, Stopping(), 0, {"greedy-s1": "base-s1"})
+    queue.start("its process", list[Order]().append)
+    monkeypatch.setattr("sweeps.preflight.scored_steps.saved_steps", saved_steps)
+    scores = {name: {"score": 1.0, "decode": {}} for name in ("dev", "test")}
+    costs = {"params": 1, "flops": None, "seconds": 1.0}
+    queue.take("its process", 1, [Started("cpu", 1), Finished(5, costs, scores)])
+    assert queue.waiting == 1
+    assert output.getvalue().count("trying again") == 1
 
 
 def test_evaluate_names_the_host_whose_weights_a_row_scores(with_greedy: Path) -> None:

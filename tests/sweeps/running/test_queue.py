@@ -1,6 +1,7 @@
-"""Queue, retry, stop and silence of a sweep, against groups of workers that answer polls from a
-list."""
+"""Queue, retry, stop, silence and view of a sweep, against groups of workers that answer polls from
+a list."""
 
+import errno
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,13 +15,15 @@ from small_task import write_task
 from sweeps.planning.continuation import plan_sweep
 from sweeps.planning.plan_record import recorded
 from sweeps.processes.interruption import Interrupted
-from sweeps.running.failures import Silence
+from sweeps.processes.storage import alive
+from sweeps.running.failures import STDERR, Silence, StackTimer
 from sweeps.running.group import WorkerGroup
 from sweeps.running.progress import Progress
 from sweeps.running.queue import Queue
 from sweeps.running.recorder import Recorder
 from sweeps.running.stopping import Stopping
 from sweeps.running.trial_process import StepResult, Turn
+from sweeps.status.live import Watched
 from sweeps.worker.events import (
     Assignment,
     Event,
@@ -33,7 +36,9 @@ from sweeps.worker.events import (
     Started,
     Stopped,
 )
+from tracking.activity.look import Look, look
 from tracking.study import write_study
+from tracking.trial import TrialFolder
 
 BEGUN: list[Event] = [Started("cpu", 1), Report(2, {"train/loss": 1.0})]
 DONE: list[Event] = [
@@ -298,6 +303,65 @@ def test_silence_counts_while_somebody_looks(
         clock[0] = at
         stalls.append(silence.stalled(sign))
     assert stalls == [at == stalls_at for at in looks]
+
+
+def test_no_stacks_are_written_after_the_end_of_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The poll that waits for the end looks once more."""
+    timers: list[float] = []
+    monkeypatch.setattr(
+        "faulthandler.dump_traceback_later", lambda after_s, file: timers.append(after_s)
+    )
+    monkeypatch.setattr("faulthandler.cancel_dump_traceback_later", timers.clear)
+    stacks = StackTimer(60.0, STDERR)
+    stacks.look()
+    assert timers == [45.0]
+    stacks.close()
+    alive()
+    stacks.look()
+    assert timers == []
+
+
+def drawn(progress: Progress) -> str:
+    """The view in a terminal."""
+    terminal = io.StringIO()
+    Console(file=terminal, width=100).print(progress.view())
+    return terminal.getvalue()
+
+
+def test_a_trial_that_finishes_during_a_look_is_looked_at_again(
+    sweep: Sweep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One thread takes the events, and another one draws the view."""
+    monkeypatch.setattr(Watched, "is_due", lambda watched: True)
+    write_study(recorded(sweep.plan, ["allelse", "sweep"]))
+    first = sweep.begin(BEGUN, DONE)
+    first.step()
+    progress = sweep.queue.progress
+    assert "1 running" in drawn(progress)
+    ends = [first.run]
+
+    def look_before_the_end(folder: TrialFolder, key: str) -> Look:
+        trial_look = look(folder, key)
+        while ends:
+            ends.pop()()
+        return trial_look
+
+    monkeypatch.setattr("sweeps.status.standings.look", look_before_the_end)
+    assert "0 of 4 finished" in drawn(progress)
+    assert "1 of 4 finished" in drawn(progress)
+
+
+def test_the_last_view_stays_while_the_folder_cannot_be_read(
+    sweep: Sweep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(study: Path) -> None:
+        raise OSError(errno.EIO, "Input/output error", str(study))
+
+    write_study(recorded(sweep.plan, ["allelse", "sweep"]))
+    last_view = drawn(sweep.queue.progress)
+    assert "0 of 4 finished" in last_view
+    monkeypatch.setattr("sweeps.status.live.runners", fail)
+    assert drawn(sweep.queue.progress) == last_view
 
 
 def test_the_time_left_is_known_once_a_trial_has_finished(sweep: Sweep) -> None:

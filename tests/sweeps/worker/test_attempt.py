@@ -4,22 +4,16 @@ every trial has."""
 import json
 import math
 import time
-import uuid
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from textwrap import indent
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
-from small_task import SOURCE
+from driven_trial import driver_of, events_of
 
 from sweeps.task import StateError
-from sweeps.worker.attempt import Driver
 from sweeps.worker.events import (
     About,
-    Assignment,
     Evaluated,
     Event,
     Finished,
@@ -38,44 +32,6 @@ trial.report(4, {"train/loss": 0.25})
 trial.checkpoint(4, {"total": 2.0})
 trial.evaluated("dev", {"score": 2.0}, {"texts/dev.txt": "one\\n"}, [{"part": 1}, {"part": 3}])
 """
-
-
-def driver_of(
-    folder: Path,
-    body: str,
-    tell: Callable[[Event], None],
-    steps: int = 4,
-    early_stop: bool = False,
-    **settings: Any,
-) -> Driver:
-    """A driver of a trial whose work consists of these lines; its checkpoints lie in ``folder``."""
-    name = f"calls_{uuid.uuid4().hex}"  # a module is imported once
-    head, _, tail = SOURCE.partition("def work(")
-    _, _, task = tail.partition("\n\n\n")
-    task = task.replace("work=work", f"work=work, early_stop={early_stop}")
-    work = f"def work(trial: Trial[Config]) -> None:\n{indent(body, '    ')}\n\n"
-    (folder / f"{name}.py").write_text(f"{head}{work}{task}")
-    config = {
-        "model": {"size": 8, "kind": "round"},
-        "train": {"steps": steps, "rate": 0.5, "every": 2, "cut": 0.5},
-    }
-    number = settings.pop("attempt", 1)
-    places = str(folder), "", str(folder / "checkpoints")
-    # whether it is measured depends on what this process has imported
-    settings.setdefault("sustained_tflops", 1.0)
-    return Driver(
-        Assignment(name, str(folder), config, 1, number, *places, "k" * 64, run="r", **settings),
-        tell,
-    )
-
-
-def events_of(folder: Path, body: str, **settings: Any) -> list[Event]:
-    """Run a work of these lines."""
-    events: list[Event] = []
-    driver = driver_of(folder, body, events.append, **settings)
-    driver.newest()
-    driver.work(0, 1, "", lambda: False)
-    return events
 
 
 def test_all_calls_become_events_in_their_order(tmp_path: Path) -> None:
@@ -111,7 +67,7 @@ def test_an_end_before_the_last_step_is_told_unless_the_task_stops_early(
     assert (finished.step, finished.steps) == (steps, planned)
 
 
-def test_evaluations_between_steps_take_no_time_of_training(
+def test_keeping_scores_between_steps_takes_no_time_of_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     body = """\

@@ -24,7 +24,7 @@ from transformer.data import prepared as module
 from transformer.data.corpora import SentencePair
 from transformer.data.prepared import Sentences, copy_text, length_faults, lines_to_learn, prepare
 from transformer.data.vocabulary import EOS, OPTIONS
-from transformer.faults import FaultyError
+from transformer.faults import Fault, FaultyError
 from transformer.task import fingerprint
 
 SENTENCES = ["the small dog sees a man", "a man sees the dog", "dogs see men", "the old man sleeps"]
@@ -154,7 +154,8 @@ def test_positions_must_hold_every_evaluated_sentence_and_a_tenth_of_the_trainin
             model = replace(model, max_positions=limit)
         faults = list(length_faults(prepared, small_trial(data, model, **train)))
         key = "train.longest" if train else "model.max_positions"
-        assert {fault.key for fault in faults} <= {key}
+        set_keys = {"data.dev", "data.test"} if positions == "sinusoids" else set()
+        assert {fault.key for fault in faults} <= {key, *set_keys}
         return [fault.allowed for fault in faults]
 
     longest = {name: int(prepared.pairs(name).target.lengths.max()) for name in ("dev", "test")}
@@ -168,7 +169,10 @@ def test_positions_must_hold_every_evaluated_sentence_and_a_tenth_of_the_trainin
     too_few = f"must be at least {needed}, which keeps a tenth of them"
     assert allowed(needed - 1) == [too_few, *set_limits]
     assert allowed(needed, "sinusoids") == []
-    assert allowed(needed - 1, "sinusoids") == [too_few]
+    limit = 8 * (needed - 1)
+    assert limit < min(longest.values())
+    too_long = f"must have at most {limit} pieces; split the line, or raise model.max_positions"
+    assert allowed(needed - 1, "sinusoids") == [too_few, too_long, too_long]
     assert allowed(needed, longest=needed) == []
     assert allowed(needed - 1, longest=needed - 1) == [too_few]
 
@@ -178,6 +182,24 @@ def test_the_longest_sentence_is_named_by_its_file_and_line(tmp_path: Path) -> N
     trial = small_trial(data, replace(SMALL, positions="learned"))
     (fault,) = length_faults(prepared_text(data, tmp_path), trial)
     assert f"{tmp_path / 'dev.target'}:2 has " in fault.found
+
+
+def test_with_sinusoids_attention_s_memory_limits_an_evaluated_sentence(tmp_path: Path) -> None:
+    """To eight times ``max_positions``, as for translated lines."""
+    long = ["x " * 200, *TRANSLATED[1:]]
+    data = texts(tmp_path, dev=(SENTENCES, TRANSLATED), test=(SENTENCES, long))
+    prepared = prepared_text(data, tmp_path)
+    longest = int(prepared.pairs("test").longest_sides.max())
+    assert 8 * 25 < longest <= 8 * 60
+
+    def faults(max_positions: int) -> list[Fault]:
+        trial = small_trial(data, replace(SMALL, max_positions=max_positions))
+        return list(length_faults(prepared, trial))
+
+    assert faults(60) == []
+    found = f"{tmp_path / 'test.target'}:1 has {longest} pieces"
+    allowed = "must have at most 200 pieces; split the line, or raise model.max_positions"
+    assert faults(25) == [Fault("data.test", found, allowed)]
 
 
 def test_text_that_changes_while_it_is_prepared_is_refused(tmp_path: Path) -> None:

@@ -9,7 +9,9 @@ from sacrebleu.dataset import DATASETS, base
 from small_trials import SMALL, files_data, prepared_text, small_trial
 
 from sweeps.task import RefusedError
-from transformer.config import DataConfig
+from transformer.config import DataConfig, PositionKind
+from transformer.decoding.evaluation import EvaluationSet
+from transformer.faults import Fault, FaultyError
 from transformer.task import TRANSLATION, fingerprint
 
 ENGLISH = [
@@ -143,3 +145,33 @@ def test_a_sentence_of_a_set_that_is_too_long_is_named_by_set_and_line(
     config = small_trial(data, replace(SMALL, max_positions=longest - 1, positions="learned"))
     faults = [problem.found for problem in TRANSLATION.data_problems(config, prepared.folder)]
     assert f"is {longest - 1}; sacrebleu:wmt13:1 has {longest} pieces" in faults
+
+
+@pytest.mark.parametrize(
+    ("positions", "refused", "taken", "allowed"),
+    [
+        ("learned", 30, 64, "must fit into the 30 learned positions of the model"),
+        ("sinusoids", 4, 8, "must have at most 32 pieces"),
+    ],
+)
+def test_a_set_to_evaluate_is_refused_if_attention_would_need_too_much_memory(
+    data: DataConfig,
+    tmp_path: Path,
+    sacrebleu_folder: Path,
+    positions: PositionKind,
+    refused: int,
+    taken: int,
+    allowed: str,
+) -> None:
+    vocabulary = prepared_text(data, tmp_path).vocabulary
+    long = f"Two{' dogs' * 9}.\n"
+    (sacrebleu_folder / "wmt13/wmt13.en-de.src").write_text(f"A dog sees a man.\n{long}", "utf-8")
+
+    def evaluation_set(max_positions: int) -> EvaluationSet:
+        model = replace(SMALL, max_positions=max_positions, positions=positions)
+        return EvaluationSet.of_sacrebleu("wmt13", vocabulary, small_trial(data, model))
+
+    longest = int(evaluation_set(taken).pairs.longest_sides.max())
+    with pytest.raises(FaultyError) as caught:
+        evaluation_set(refused)
+    assert list(caught.value.faults) == [Fault("--set", f"wmt13:2 has {longest} pieces", allowed)]

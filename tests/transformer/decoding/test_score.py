@@ -67,6 +67,14 @@ def test_the_paper_s_bleu_splits_words_at_hyphens_after_moses_tokenized_them() -
 def test_the_paper_s_bleu_is_cased_unsmoothed_and_signed() -> None:
     scores, _ = text_scores(HYPOTHESES, REFERENCES, "de")
     assert 0 < scores["bleu_paper"] != scores["bleu"]
+    assert list(scores) == [
+        "signature",
+        "bleu",
+        "chrf",
+        "chrf_signature",
+        "bleu_paper",
+        "bleu_paper_signature",
+    ]
     assert text_scores(["Ein Hund"], ["ein hund"], "de")[0]["bleu_paper"] == 0
     for part in ("case:mixed", "tok:none", "smooth:none", "moses:", "lang:de", "##AT##-##AT##"):
         assert part in scores["bleu_paper_signature"]

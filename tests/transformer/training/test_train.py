@@ -174,7 +174,9 @@ def test_a_checkpoint_comes_after_the_report_of_its_step_with_the_dev_nll_as_its
 
 
 @pytest.mark.parametrize("micro_batches", [2, 5])
-def test_a_step_in_several_micro_batches_is_the_same_step(micro_batches: int) -> None:
+def test_without_dropout_a_step_in_several_micro_batches_is_the_same_step(
+    micro_batches: int,
+) -> None:
     trial = small_trial(tokens_per_batch=400)
     indices = np.arange(30)
     unsplit = fresh(trial)
