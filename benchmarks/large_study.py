@@ -96,7 +96,7 @@ def _finish(planned: PlannedTrial, lines: int) -> None:
     recorder = Recorder(planned)
     step = planned.steps // lines
     recorder.begin()
-    recorder.take(1, Started("cpu", 1))
+    recorder.take(1, Started("cpu"))
     metrics = {f"train/{name}": 1 / 3 for name in ("loss", "accuracy", "rate")}
     reports = (
         journal_line(time.time(), 1, step * line, metrics, step * line)

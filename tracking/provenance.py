@@ -36,6 +36,8 @@ RESUMED_FROM = "resumed_from"
 """The checkpoint that a command's last attempt went on from; None if it began again."""
 SOURCE = "taken_from"
 """The key of the source trial in ``attempts.jsonl`` and ``provenance.json``."""
+WORKERS = " × "
+"""What separates a device from the number of its workers, as in "NVIDIA H100 × 2"."""
 SOURCE_FORM = {"study": str, "identity": str, "trial": str}
 Provenance = dict[str, Any]
 
@@ -183,6 +185,12 @@ def trained_by(content: Mapping[str, Any], step: int) -> list[Provenance]:
             records.insert(0, record)
             step = record.get("from", 0)
     return records
+
+
+def device_and_workers(record: Mapping[str, Any]) -> tuple[str, int]:
+    """The device of an attempt's workers, and how many these were; ("", 1) if unknown."""
+    device, _, workers = str(record.get("device") or "").partition(WORKERS)
+    return device, int(workers) if workers.isdigit() else 1
 
 
 def scored_by(content: Mapping[str, Any], set_name: str) -> Provenance:

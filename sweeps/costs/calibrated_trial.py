@@ -45,23 +45,14 @@ class Limits:
 
 @dataclass(frozen=True)
 class Mark:
-    """A moment: the wall clock and this process's CPU seconds after ``step``."""
+    """The moment after ``step``, by a clock that only runs forward."""
 
     step: int
-    wall: float = field(default_factory=time.monotonic)
-    cpu: float = field(default_factory=time.process_time)
+    seconds: float = field(default_factory=time.monotonic)
 
-
-@dataclass(frozen=True)
-class Spent:
-    """Seconds of the wall clock and CPU seconds between two moments."""
-
-    wall: float
-    cpu: float
-
-    @staticmethod
-    def between(first: Mark, last: Mark) -> "Spent":
-        return Spent(last.wall - first.wall, last.cpu - first.cpu)
+    def since(self, earlier: "Mark") -> float:
+        """The seconds between the two."""
+        return self.seconds - earlier.seconds
 
 
 class EnoughError(BaseException):
@@ -109,7 +100,7 @@ class Stopwatch:
             raise EnoughError
 
     def _is_enough(self, steps: int) -> bool:
-        seconds = time.monotonic() - (self.first or self.start).wall
+        seconds = Mark(steps).since(self.first or self.start)
         reached_least = seconds >= self.limits.least_seconds and steps >= self.limits.least_steps
         return reached_least or seconds >= self.limits.most_seconds
 
@@ -121,23 +112,12 @@ class Stopwatch:
         end = self._end(self.last)
         steps = end.step - self.first.step
         if steps > 0:
-            wall = (end.wall - self.first.wall) / steps
-            cpu = (end.cpu - self.first.cpu) / steps
-            to_first = Spent.between(self.start, self.first)
-            setup = max(0.0, to_first.wall - self.first.step * wall)
-            setup_cpu = max(0.0, to_first.cpu - self.first.step * cpu)
+            per_step = end.since(self.first) / steps
+            setup = max(0.0, self.first.since(self.start) - self.first.step * per_step)
         else:
-            total = Spent.between(self.start, end)
-            wall = total.wall / end.step
-            cpu = total.cpu / end.step
-            setup = setup_cpu = 0.0
-        return {
-            "steps": end.step,
-            "seconds_per_step": wall,
-            "cpu_seconds_per_step": cpu,
-            "setup_seconds": setup,
-            "other_cpu_seconds": setup_cpu,
-        }
+            per_step = end.since(self.start) / end.step
+            setup = 0.0
+        return {"steps": end.step, "seconds_per_step": per_step, "setup_seconds": setup}
 
     def _end(self, last: Mark) -> Mark:
         """The end of the last step: its report comes after the request to stop, maybe after an
@@ -179,17 +159,15 @@ def _measure(request: dict[str, Any]) -> dict[str, Any]:
     run = first if is_complete else _run(assignment, Stopwatch(limits))
     answer = run.watch.answer()
     if run.watch.finished is not None and run.watch.last is not None:
-        scoring: Spent | None = Spent.between(run.watch.last, run.watch.finished)
+        scoring_seconds: float | None = run.watch.finished.since(run.watch.last)
         peak_bytes = run.peak_bytes
     else:
-        setup = Spent(answer["setup_seconds"], answer["other_cpu_seconds"])
-        scoring = _scoring(assignment, limits, setup)
+        scoring_seconds = _scoring_seconds(assignment, limits, answer["setup_seconds"])
         peak_bytes = max(run.peak_bytes, peak_memory())
     if not is_complete:
-        answer |= _first_trial_extra(first.watch, answer)
-    if scoring is not None:
-        answer["scoring_seconds"] = scoring.wall
-        answer["other_cpu_seconds"] += scoring.cpu
+        answer["first_seconds"] = _first_trial_extra(first.watch, answer)
+    if scoring_seconds is not None:
+        answer["scoring_seconds"] = scoring_seconds
     answer["peak_bytes"] = peak_bytes + CONNECTION_BYTES
     answer["start_seconds"] = start_seconds
     return answer
@@ -205,14 +183,12 @@ def _assignment(request: dict[str, Any]) -> Assignment:
     return replace(assignment, folder=str(task_folder))
 
 
-def _first_trial_extra(watch: Stopwatch, answer: Timings) -> dict[str, float]:
+def _first_trial_extra(watch: Stopwatch, answer: Timings) -> float:
     """The extra seconds of a process's first trial, which imports what the work needs."""
     if watch.first is None:
-        return {}
-    to_first_step = Spent.between(watch.start, watch.first)
-    wall = to_first_step.wall - answer["setup_seconds"] - answer["seconds_per_step"]
-    cpu = to_first_step.cpu - answer["other_cpu_seconds"] - answer["cpu_seconds_per_step"]
-    return {"first_seconds": max(0.0, wall), "first_cpu_seconds": max(0.0, cpu)}
+        return 0.0
+    usual_seconds: float = answer["setup_seconds"] + answer["seconds_per_step"]
+    return max(0.0, watch.first.since(watch.start) - usual_seconds)
 
 
 @dataclass(frozen=True)
@@ -243,8 +219,8 @@ def _run(assignment: Assignment, watch: Stopwatch, as_trained: bool = False) -> 
     return Run(watch, peak_memory())
 
 
-def _scoring(assignment: Assignment, limits: Limits, setup: Spent) -> Spent | None:
-    """The time to score the saved weights as if they were those of the last step.
+def _scoring_seconds(assignment: Assignment, limits: Limits, setup_seconds: float) -> float | None:
+    """The seconds to score the saved weights as if they were those of the last step.
 
     None if nothing was saved, if scoring fails, or if it takes longer than the limit.
     """
@@ -257,8 +233,7 @@ def _scoring(assignment: Assignment, limits: Limits, setup: Spent) -> Spent | No
         return None
     if watch.finished is None:
         return None
-    total = Spent.between(watch.start, watch.finished)
-    return Spent(max(0.0, total.wall - setup.wall), max(0.0, total.cpu - setup.cpu))
+    return max(0.0, watch.finished.since(watch.start) - setup_seconds)
 
 
 def to_request(assignment: Assignment, code: Code | None, limits: Limits, answer: Path) -> str:

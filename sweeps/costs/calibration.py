@@ -184,10 +184,7 @@ def _mean(runs: Sequence[Measurement]) -> Measurement:
         setup_seconds=fmean(run.setup_seconds for run in runs),
         start_seconds=fmean(run.start_seconds for run in runs),
         first_seconds=fmean(run.first_seconds for run in runs),
-        first_cpu_seconds=fmean(run.first_cpu_seconds for run in runs),
-        other_cpu_seconds=fmean(run.other_cpu_seconds for run in runs),
         scoring_seconds=_mean_if_measured(run.scoring_seconds for run in runs),
-        cpu_seconds_per_step=_mean_if_measured(run.cpu_seconds_per_step for run in runs),
         peak_bytes=max(run.peak_bytes or 0 for run in runs),
     )
 

@@ -3,7 +3,7 @@ calibration."""
 
 import json
 import socket
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from heapq import nlargest
@@ -28,9 +28,8 @@ class Measurement:
     `sweeps.worker.pace` defines ``work``, ``conditions`` and ``machine``. A process needs
     ``start_seconds`` before its first trial begins, and ``first_seconds`` more for that trial,
     which imports what the work needs. Each trial needs ``setup_seconds`` before its first step.
-    Finished trials include all of these in ``seconds_per_step``. ``other_cpu_seconds`` covers setup
-    and scoring. ``version`` is set only by calibration: the version of allelse and the digest of
-    the task's code.
+    Finished trials include all of these in ``seconds_per_step``. ``version`` is set only by
+    calibration: the version of allelse and the digest of the task's code.
     """
 
     work: str
@@ -43,11 +42,8 @@ class Measurement:
     setup_seconds: float = 0.0
     start_seconds: float = 0.0
     first_seconds: float = 0.0
-    first_cpu_seconds: float = 0.0
     scoring_seconds: float | None = None
     peak_bytes: int | None = None
-    cpu_seconds_per_step: float | None = None
-    other_cpu_seconds: float = 0.0
     version: str = ""
 
 
@@ -58,13 +54,11 @@ PACE = {
     "conditions": str,
     "machine": str,
     "flops_per_step": float | None,
-    "steps": int | None,
     "scoring_seconds": float,
-    "cpu_seconds": float,
     "peak_bytes": int,
 }
-"""The types of ``pace`` in a result file. Earlier versions wrote no ``steps``."""
-RESULT = {"seconds": float, "step": int, "attempt": int | None}
+"""The types of ``pace`` in a result file."""
+RESULT = {"seconds": float, "step": int}
 """The types of what a measurement needs beside it."""
 
 
@@ -115,29 +109,7 @@ def _finished_trial(path: Path) -> Measurement | None:
         flops_per_step=pace["flops_per_step"],
         scoring_seconds=pace["scoring_seconds"],
         peak_bytes=pace["peak_bytes"],
-        cpu_seconds_per_step=_cpu_seconds_per_step(result, pace),
     )
-
-
-def _cpu_seconds_per_step(result: Mapping[str, Any], pace: Mapping[str, Any]) -> float | None:
-    """CPU seconds of training and scoring per step, as if one attempt had trained all steps.
-
-    ``pace`` has those of the last attempt, which trained some of the steps and did all the scoring.
-    Its share of a trial's time is that of the CPU seconds, too: otherwise, the scoring would make
-    the steps of a short attempt expensive. None if an earlier version did not record its steps.
-    """
-    steps = pace.get("steps")
-    if steps is None and result.get("attempt") != 1:
-        return None
-    # a trial that diverged may have trained further than it has reported
-    trained = 1.0 if steps is None else min(1.0, steps / result["step"])
-    seconds = result["seconds"] + pace["scoring_seconds"]
-    attempt_seconds = trained * result["seconds"] + pace["scoring_seconds"]
-    if attempt_seconds <= 0:
-        return None
-    cpu_seconds = pace["cpu_seconds"] * (seconds / attempt_seconds)
-    per_step: float = cpu_seconds / result["step"]
-    return per_step
 
 
 def calibrated_trials(

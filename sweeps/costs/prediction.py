@@ -35,8 +35,7 @@ class Prediction:
     """The predicted seconds of a trial.
 
     ``scoring_seconds`` is None if unknown; ``seconds`` then leaves it out. A process needs
-    ``start_seconds`` before its first trial begins. That trial takes ``first_seconds`` and
-    ``first_cpu_seconds`` more.
+    ``start_seconds`` before its first trial begins. That trial takes ``first_seconds`` more.
     """
 
     training_seconds: float
@@ -44,19 +43,15 @@ class Prediction:
     source: From
     interpolated: bool
     start_seconds: float = 0.0
-    cpu_seconds: float | None = None  # of training and scoring, in the process of one worker
     first_seconds: float = 0.0
-    first_cpu_seconds: float = 0.0
 
     def as_first(self) -> "Prediction":
         """The prediction if the trial is the first of its process."""
-        training = self.training_seconds + self.first_seconds
-        cpu = None if self.cpu_seconds is None else self.cpu_seconds + self.first_cpu_seconds
-        return replace(self, training_seconds=training, cpu_seconds=cpu)
+        return replace(self, training_seconds=self.training_seconds + self.first_seconds)
 
     def of_scoring(self) -> "Prediction":
         """The prediction for a trial that only scores these weights."""
-        return replace(self, training_seconds=0.0, cpu_seconds=None)
+        return replace(self, training_seconds=0.0)
 
     @property
     def seconds(self) -> float:
@@ -83,13 +78,11 @@ def predict(work: Work, measurements: Sequence[Measurement]) -> Prediction | Non
 
 def _as_one_step(run: Measurement) -> Measurement:
     """A finished trial, measured as a whole: without a number of steps, only that predicts."""
-    cpu_seconds = run.cpu_seconds_per_step
     return replace(
         run,
         steps=1,
         seconds_per_step=run.steps * run.seconds_per_step,
         flops_per_step=None,
-        cpu_seconds_per_step=None if cpu_seconds is None else run.steps * cpu_seconds,
     )
 
 
@@ -124,23 +117,8 @@ def _prediction(
         source=sources.pop() if len(sources) == 1 else "both",
         interpolated=interpolated,
         start_seconds=max(run.start_seconds for run in runs),
-        cpu_seconds=_cpu_seconds(runs, steps * per_step),
         first_seconds=max(run.first_seconds for run in runs),
-        first_cpu_seconds=max(run.first_cpu_seconds for run in runs),
     )
-
-
-def _cpu_seconds(runs: Sequence[Measurement], seconds: float) -> float | None:
-    """The CPU seconds of a trial whose steps take these seconds, from the ratio of the two in the
-    measured steps."""
-    shares = list[float]()
-    for run in runs:
-        if run.cpu_seconds_per_step:
-            shares.append(run.cpu_seconds_per_step / run.seconds_per_step)
-    if not shares:
-        return None
-    setup_and_scoring = fmean(run.other_cpu_seconds for run in runs)
-    return seconds * fmean(shares) + setup_and_scoring
 
 
 def _seconds_per_step(flops: float | None, runs: Sequence[Measurement]) -> float | None:

@@ -117,7 +117,7 @@ class Progress:
         """Show one event of a trial."""
         begun = self._begun[name]
         match event:
-            case Started(_, _, hosts):
+            case Started(_, hosts):
                 self._become(name, "running")
                 if name in self._resuming and hosts:
                     self._resuming[name] = f" on {hosts[0]}"

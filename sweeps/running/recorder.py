@@ -224,7 +224,7 @@ class Recorder:
             )
         self.folder.attempts.check_running(attempt, self.process)
         match event:
-            case Started(device, _, hosts, process):
+            case Started(device, hosts, process):
                 self._record_origin(self._record(device, hosts, process))
             case Resumed(step, reports, trained_by_attempt):
                 self._record_origin({"from": step, "of": trained_by_attempt})

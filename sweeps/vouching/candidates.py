@@ -13,8 +13,15 @@ from sweeps.planning.source_trial import Source
 from sweeps.problems import Problem, RefusedError, Typo, refusal
 from sweeps.worker.user_code.environment import variables
 from tracking.code import Code, SameCode
-from tracking.provenance import DISTRIBUTION, Provenance, own_files, own_version, this_cpu
-from tracking.statistics.unlike_trials import NOT_SET, WORKERS
+from tracking.provenance import (
+    DISTRIBUTION,
+    Provenance,
+    device_and_workers,
+    own_files,
+    own_version,
+    this_cpu,
+)
+from tracking.statistics.unlike_trials import NOT_SET
 from tracking.study import Study
 
 PYTHON = "python"
@@ -156,15 +163,14 @@ def _candidate(planned: PlannedTrial, source: Source, record: Provenance) -> Can
     in older ones."""
     config = source.folder.config() or {}
     cluster = config.get("cluster", {})
-    device = str(record.get("device") or "")
-    _, _, workers = device.partition(WORKERS)
+    _, workers = device_and_workers(record)
     threads = record.get("threads") or cluster.get("cpus_per_worker") or 1
     gpus = cluster.get("gpus_per_worker") or 0.0
     return Candidate(
         planned,
         source,
         record,
-        workers=int(workers or 1),
+        workers=workers,
         threads=int(threads),
         gpus=float(gpus),
     )

@@ -327,7 +327,7 @@ class Attempt:
         self._finish(max(self._last, error.step), None, error.step)
 
     def _finish(self, trained: int, planned: int | None, diverged: int | None) -> None:
-        costs = self._costs.record(trained, self._about)
+        costs = self._costs.record(trained)
         scores = self._all_scores()
         self.tell(Finished(self._last, costs, scores, planned, diverged, self._trained_in))
 
@@ -373,7 +373,7 @@ class Attempt:
         process = of_process()
         if environment:
             process = process | {"environment": {**environment}}
-        self.tell(Started(device(self.world), self.world, process=process))
+        self.tell(Started(device(self.world), process=process))
         rate = self._costs.look_at_device(self.task.precision(self.config))
         if rate is not None:
             self.tell(About({"sustained": rate.to_dict()}))

@@ -89,16 +89,3 @@ def _timed(act: Callable[[], None], clock: Callable[[], float]) -> float:
     began = clock()
     act()
     return clock() - began
-
-
-def paper_costs(rate: float, seconds: float, flops: float | None) -> dict[str, float]:
-    """FLOPs as the paper counts them, and the share of them that the formula's FLOPs are.
-
-    ``rate`` is the FLOP/s that all devices of the trial sustain together; {} for a training that
-    took no time.
-    """
-    if not seconds:
-        return {}
-    device_flops = seconds * rate
-    share = {} if flops is None else {"mfu": flops / device_flops}
-    return {"device_flops": device_flops} | share

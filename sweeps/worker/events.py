@@ -103,7 +103,6 @@ class Started:
     """
 
     device: str
-    world: int
     hosts: tuple[str, ...] = ()
     process: dict[str, Any] = field(default_factory=dict)
 

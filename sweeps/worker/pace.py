@@ -187,28 +187,19 @@ def _digest(values: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-@dataclass(frozen=True)
-class Spent:
-    """The steps that an attempt has trained, its seconds outside training, and CPU seconds of its
-    process since the attempt arrived."""
-
-    steps: int
-    scoring_seconds: float
-    cpu_seconds: float
-
-
 def pace_record(
-    task: Task[Any], config: Any, fingerprint: str, group: Group, spent: Spent
+    task: Task[Any], config: Any, fingerprint: str, group: Group, scoring_seconds: float
 ) -> dict[str, Any]:
-    """What plans predict other trials from, as result.json keeps it."""
+    """What plans predict other trials from, as result.json keeps it.
+
+    ``scoring_seconds``: of the last attempt, all but its training.
+    """
     planned = task.costs(config).flops
     return {
         "conditions": conditions(task, config, group),
         "work": work_of(task, config, fingerprint),
         "machine": machine(group.gpus > 0),
         "flops_per_step": None if planned is None else planned / task.steps(config),
-        "steps": spent.steps,
-        "scoring_seconds": spent.scoring_seconds,
-        "cpu_seconds": spent.cpu_seconds,
+        "scoring_seconds": scoring_seconds,
         "peak_bytes": peak_memory(),
     }

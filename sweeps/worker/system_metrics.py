@@ -10,6 +10,7 @@ import psutil
 
 from sweeps.processes.times import SAMPLED_EVERY_S
 from sweeps.worker.events import Metrics
+from tracking.provenance import WORKERS
 
 
 class SystemMetrics:
@@ -72,4 +73,4 @@ def device(world: int) -> str:
     model = (
         torch.cuda.get_device_name() if torch is not None and gpu else f"cpu ({platform.machine()})"
     )
-    return model if world == 1 else f"{model} × {world}"
+    return model if world == 1 else f"{model}{WORKERS}{world}"

@@ -27,11 +27,12 @@ ROUNDING = 1e-14
 def observed(program: Path, folder: Path) -> Iterator[tuple[str, Any]]:
     """Every observation by its name: files, MLflow, commands, weights.
 
-    Folders: two empty ones, one with three rows of Table 3 and two seeds each, one with the task of
-    ``init``.
+    Folders: an empty one, one with three rows of Table 3 and two seeds each, one with the task of
+    ``init``, and one for each study of ``WEIGHTS``: the number of workers is not part of a trial's
+    key, so in one folder the second study would copy the first one's trials.
     """
     places = {
-        name: Installation(program, folder / name) for name in ("empty", "small", "own", "weights")
+        name: Installation(program, folder / name) for name in ("empty", "small", "own", *WEIGHTS)
     }
     places["small"].must(SWEEP)
     places["own"].must("init mine")
@@ -45,10 +46,9 @@ def observed(program: Path, folder: Path) -> Iterator[tuple[str, Any]]:
             for case in cases
         )
     for study, words in WEIGHTS.items():
-        places["weights"].must(words)
+        places[study].must(words)
         yield from (
-            (f"weights of {study} {row}", places["weights"].weights(study, row))
-            for row in WEIGHT_ROWS
+            (f"weights of {study} {row}", places[study].weights(study, row)) for row in WEIGHT_ROWS
         )
 
 

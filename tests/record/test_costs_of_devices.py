@@ -31,6 +31,24 @@ def test_a_scoring_with_another_rate_or_none_leaves_the_costs_of_training(place:
         }
 
 
+def test_a_training_whose_evaluation_was_interrupted_keeps_its_rate(place: Place) -> None:
+    """The second attempt only scores, with another rate."""
+    evaluation = '    trial.evaluated("test", {"score": done})'
+    interruption = """\
+    if (HERE / "loses").exists():
+        (HERE / "loses").unlink()
+        raise RuntimeError("lost")
+"""
+    place.write({"toy.py": COSTS.replace(evaluation, interruption + evaluation), "loses": ""})
+    words = ("train", "task=toy", STUDY, "row=base")
+    assert place.type(*words, "cluster.sustained_tflops=2").returncode == 1
+    place.must(*words, "cluster.sustained_tflops=5")
+    result = result_of(place)
+    assert result["sustained"] == {"flops_per_s": 2e12, "source": "typed"}
+    assert result["device_flops"] == result["seconds"] * 2e12
+    assert result["mfu"] == 6e9 / result["device_flops"]
+
+
 def test_a_training_that_goes_on_with_another_kind_of_rate_has_no_flops_of_devices(
     place: Place,
 ) -> None:

@@ -14,11 +14,10 @@ from typing import Any
 
 from tracking.code import SameCode, changed_files, read_code
 from tracking.files import unless_damaged
-from tracking.provenance import DISTRIBUTION, scored_by, trained_by
+from tracking.provenance import DISTRIBUTION, device_and_workers, scored_by, trained_by
 from tracking.study import Study, StudyTrial, trial_folder
 from tracking.words import grouped, seeds_listed
 
-WORKERS = " × "  # how a device names the number of its workers
 SHOWN_DIGITS = 12  # of a commit or a hash
 UNKNOWN = "unknown"
 CPU = "CPU"
@@ -114,9 +113,13 @@ def _provenance(study: Study, name: str) -> dict[str, Any]:
 
 
 def _machine(record: Mapping[str, Any]) -> dict[str, str]:
-    device, _, workers = str(record.get("device") or UNKNOWN).partition(WORKERS)
+    device, workers = device_and_workers(record)
     cpu = record.get("cpu") or {}
-    machine = {CPU: str(cpu.get("model") or UNKNOWN), "device": device, "workers": workers or "1"}
+    machine = {
+        CPU: str(cpu.get("model") or UNKNOWN),
+        "device": device or UNKNOWN,
+        "workers": str(workers),
+    }
     if "generation" in cpu:  # older versions didn't record it
         machine[GENERATION] = str(cpu["generation"])
     return machine

@@ -9,10 +9,9 @@ from typing import Any
 
 from tracking.attempts import AttemptRecord
 from tracking.files import unless_damaged
-from tracking.provenance import trained_by
+from tracking.provenance import device_and_workers, trained_by
 from tracking.statistics.means import mean
 from tracking.statistics.table_rows import TableRow
-from tracking.statistics.unlike_trials import WORKERS
 from tracking.study import Standing, Study
 from tracking.trial import TrialFolder
 
@@ -52,7 +51,8 @@ def _devices(folder: TrialFolder, step: int) -> float | None:
         is_part_of_gpu = 0 < gpus < 1
         if is_part_of_gpu or not record.get("device"):
             return None
-        devices_of_attempt[record.get("attempt")] = _number_of_workers(record) * max(1, gpus)
+        _, workers = device_and_workers(record)
+        devices_of_attempt[record.get("attempt")] = workers * max(1, gpus)
     if len(set(devices_of_attempt.values())) < 2:
         return next(iter(devices_of_attempt.values()), None)
     return _mean_over_time(devices_of_attempt, unless_damaged(folder.attempts.all, []))
@@ -70,9 +70,3 @@ def _mean_over_time(
             device_seconds += devices_of_attempt[attempt.number] * duration
             seconds += duration
     return device_seconds / seconds if seconds else None
-
-
-def _number_of_workers(record: Mapping[str, Any]) -> int:
-    """From the name of the device, such as "NVIDIA H100 × 2"."""
-    workers = str(record["device"]).partition(WORKERS)[2]
-    return int(workers) if workers.isdigit() else 1

@@ -231,7 +231,6 @@ def cost_fields(estimate: "Estimate") -> Callable[[str], dict[str, Any]]:
         return {
             "seconds": prediction and prediction.seconds,
             "scoring_seconds": prediction and prediction.scoring_seconds,
-            "cpu_seconds": prediction and prediction.cpu_seconds,
             "seconds_source": prediction and prediction.source,
             "interpolated": prediction and prediction.interpolated,
             "ends_after_seconds": ends.get(name),

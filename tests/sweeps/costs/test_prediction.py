@@ -82,17 +82,9 @@ def test_unknown_scoring_is_left_out() -> None:
 
 
 def test_the_first_trial_of_a_process_takes_longer() -> None:
-    prediction = predict(
-        WORK,
-        [replace(MEASURED, first_seconds=3.0, first_cpu_seconds=2.0, cpu_seconds_per_step=0.25)],
-    )
+    prediction = predict(WORK, [replace(MEASURED, first_seconds=3.0)])
     assert prediction is not None
-    first = prediction.as_first()
-    assert (first.seconds - prediction.seconds, first.cpu_seconds, prediction.cpu_seconds) == (
-        3.0,
-        27.0,
-        25.0,
-    )
+    assert prediction.as_first().seconds - prediction.seconds == 3.0
 
 
 def test_without_a_number_of_steps_only_whole_trials_predict() -> None:

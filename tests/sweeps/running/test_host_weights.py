@@ -363,7 +363,7 @@ def test_a_row_waits_for_storage_with_the_checkpoints_of_its_host(
     monkeypatch.setattr("sweeps.preflight.scored_steps.saved_steps", saved_steps)
     scores = {name: {"score": 1.0, "decode": {}} for name in ("dev", "test")}
     costs = {"params": 1, "flops": None, "seconds": 1.0}
-    queue.take("its process", 1, [Started("cpu", 1), Finished(5, costs, scores)])
+    queue.take("its process", 1, [Started("cpu"), Finished(5, costs, scores)])
     assert queue.waiting == 1
     assert output.getvalue().count("trying again") == 1
 

@@ -40,7 +40,7 @@ from tracking.activity.look import Look, look
 from tracking.study import write_study
 from tracking.trial import TrialFolder
 
-BEGUN: list[Event] = [Started("cpu", 1), Report(2, {"train/loss": 1.0})]
+BEGUN: list[Event] = [Started("cpu"), Report(2, {"train/loss": 1.0})]
 DONE: list[Event] = [
     Finished(4, {"params": 1, "flops": None, "seconds": 1.0}, {"dev": {"score": 1.0, "decode": {}}})
 ]

@@ -26,8 +26,6 @@ EVALUATION = 'trial.notice("500 s")\ntrial.evaluated("dev", {"score": 1.0})\n'
 DIVERGENCE = "from sweeps.task import DivergedError\nraise DivergedError('loss is nan', {step})\n"
 INTERRUPTION = "raise RuntimeError('lost')\n"
 PLANNED = "Costs(params=7, flops=1e9 * config.train.steps)"
-RATE = 1e12
-"""FLOP/s, as the driven trial's assignment has it."""
 
 
 @pytest.fixture
@@ -65,7 +63,6 @@ def test_a_trial_that_ends_early_has_the_flops_of_the_steps_that_it_trained(
 ) -> None:
     costs = costs_of(STEPS.format(last=2) + EVALUATION, early_stop=early_stop)
     assert (costs["params"], costs["flops"]) == (7, 2e9)
-    assert costs["mfu"] == 2e9 / costs["device_flops"]
 
 
 @pytest.mark.parametrize("reported", [3, 0])
@@ -76,7 +73,6 @@ def test_a_trial_that_diverges_has_the_flops_of_the_steps_until_then(
     body = STEPS.format(last=reported) + 'trial.notice("10 s")\n' + DIVERGENCE.format(step=4)
     costs = costs_of(body)
     assert (costs["params"], costs["flops"]) == (7, 4e9)
-    assert costs["mfu"] == 4e9 / costs["device_flops"]
 
 
 def test_flops_that_the_work_has_counted_are_taken_as_they_are(costs_of: CostsOf) -> None:
@@ -93,13 +89,11 @@ def test_a_whole_training_has_the_planned_flops_also_if_it_reports_no_step(
     assert str(costs_of(body, costs="Costs(flops=6)")["flops"]) == "6"
 
 
-def test_a_pace_has_the_steps_of_its_own_attempt(costs_of: CostsOf) -> None:
+def test_the_scoring_of_a_resumed_trial_is_all_but_its_training(costs_of: CostsOf) -> None:
     with pytest.raises(RuntimeError, match="lost"):
         costs_of(STEPS.format(last=5) + CHECKPOINT + INTERRUPTION)
     costs = costs_of(STEPS.format(last=8) + EVALUATION, attempt=2)
-    assert costs["seconds"] == 80.0
-    pace = costs["pace"]
-    assert (pace["steps"], pace["cpu_seconds"], pace["scoring_seconds"]) == (3, 530.0, 500.0)
+    assert (costs["seconds"], costs["pace"]["scoring_seconds"]) == (80.0, 500.0)
 
 
 @pytest.mark.parametrize("last", [3, 8])
@@ -107,8 +101,7 @@ def test_the_evaluation_after_the_last_step_is_no_training(costs_of: CostsOf, la
     """Also if training ends before the planned steps."""
     costs = costs_of(STEPS.format(last=last) + EVALUATION)
     assert (costs["seconds"], costs["cpu_seconds"]) == (10.0 * last, 10.0 * last)
-    assert costs["device_flops"] == 10.0 * last * RATE
-    assert (costs["pace"]["steps"], costs["pace"]["scoring_seconds"]) == (last, 500.0)
+    assert costs["pace"]["scoring_seconds"] == 500.0
 
 
 def test_an_evaluation_before_the_last_step_is_training(costs_of: CostsOf) -> None:
