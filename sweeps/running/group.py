@@ -1,46 +1,25 @@
 """The workers of a trial on Ray: each a process in a bundle of the trial's placement group, all
 polled together.
 
-They outlive the trial, for the next one. A worker's process imports this: it needs no Ray Tune, so
-it starts a second sooner; torch follows with the first trial.
+They outlive the trial, for the next one.
 """
 
-import os
-import socket
-import sys
-import threading
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
-from queue import Queue
 from typing import Any, TypeVar
 
 import ray
 from ray.exceptions import GetTimeoutError, RayError
-from ray.util import get_current_placement_group, get_node_ip_address
+from ray.util import get_current_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from sweeps.config.settings import Cluster
 from sweeps.preflight.node_facts import Packages, package_problems
-from sweeps.processes.storage import signs
-from sweeps.processes.streams import steady_streams
 from sweeps.processes.times import IDLE_ANSWER_S, PATIENCE_S, STARTING_S
-from sweeps.running.failures import STDERR, Silence, StackTimer, died, silent
-from sweeps.running.worker_process import (
-    EVENTS_AHEAD,
-    Answer,
-    OwnStream,
-    WorkerPlace,
-    collect_events,
-    guarded,
-    own_packages,
-)
-from sweeps.worker.attempt import Driver
-from sweeps.worker.checkpoint_files import Start
-from sweeps.worker.debugger import pass_breakpoints, train_command
+from sweeps.running.failures import Silence, died, silent
+from sweeps.running.worker_process import Answer, WorkerActor, WorkerPlace
 from sweeps.worker.events import (
     Assignment,
     Event,
@@ -51,117 +30,18 @@ from sweeps.worker.events import (
     Report,
     Started,
 )
-from sweeps.worker.user_code.imports import enter_code
 from tracking.code import Code
-from tracking.provenance import own_files
 
 T = TypeVar("T")
-Waits = Generator[Sequence[Event], None, T]
-"""A part of the beginning. It yields whenever it waits longer than one poll, and the event with
-which it fails."""
+Waits = Generator[None, None, T]
+"""A part of the beginning. It yields whenever it waits longer than one poll."""
 
 
-@ray.remote(max_restarts=0, concurrency_groups={"poll": 1})
-class WorkerActor:
-    """One process of a worker group, for all trials that Tune gives the group. It answers polls
-    while it works."""
+class CannotBeginError(Exception):
+    """A worker cannot begin. ``event`` says why."""
 
-    def __init__(self, rank: int) -> None:
-        own_files()  # of now, when this process imports them
-        # Ray's own arguments are not for the work, nor for processes that it starts
-        sys.argv[:] = ["allelse"]
-        steady_streams()
-        self.rank = rank
-        self.port_socket: socket.socket | None = None
-        self.driver: Driver | None = None
-
-    def __repr__(self) -> str:
-        """As Ray's tools show it."""
-        return f"worker {self.rank}"
-
-    def place(self, compared: bool) -> WorkerPlace:
-        """Where this worker runs, and the packages that are ``compared``."""
-        node = ray.get_runtime_context().get_node_id()
-        log = Path(f"/proc/self/fd/{STDERR}").resolve()
-        return WorkerPlace(
-            socket.gethostname(), node, os.getpid(), log, own_packages() if compared else None
-        )
-
-    def address(self) -> str:
-        """host:port on this worker's node where the group can meet. The port is held until the next
-        call."""
-        from sweeps.worker.peers import held_port
-
-        self.port_socket, address = held_port(get_node_ip_address())
-        return address
-
-    def take(
-        self, assignment: Assignment, stall_s: float, code: Code | None
-    ) -> Failed | Lost | None:
-        """Take the assignment, or return the failure. The task is imported from ``code``, which is
-        the user's."""
-        self.driver = None
-        self.events: Queue[Event | None] = Queue(EVENTS_AHEAD)
-        self.stop = threading.Event()
-        self.over = threading.Event()
-        self.streams = [OwnStream(descriptor) for descriptor in (1, STDERR)]
-        self.stacks = StackTimer(stall_s, STDERR)
-        return guarded(partial(self._take, assignment, code))
-
-    def newest(self) -> Start | Failed | Lost | None:
-        """The checkpoint to start from, on rank zero. None without an assignment: ``take`` has
-        returned the cause."""
-        return None if self.driver is None else guarded(self.driver.newest)
-
-    def load(self, start: Start | None) -> Failed | Lost | None:
-        return None if self.driver is None else guarded(partial(self.driver.load, start))
-
-    def run(self, world: int, address: str) -> None:
-        """Work; its end is an event, too."""
-        assert self.driver is not None
-        ended = guarded(partial(self.driver.work, self.rank, world, address, self.stop.is_set))
-        if ended is not None:
-            self.events.put(ended)
-        self.stacks.close()
-        self.over.set()
-        self.events.put(None)  # wakes a poll that waits
-
-    @ray.method(concurrency_group="poll")  # type: ignore[untyped-decorator]
-    def poll(self, stop: bool, recorded: int, others_cpu: float, wait_s: float) -> Answer:
-        """Events since the last poll, and those of the next ``wait_s``. Passes on whether to stop,
-        up to which step the sweep has recorded the reports, and the CPU seconds of the other
-        workers."""
-        if stop:
-            self.stop.set()
-        if self.driver is not None:
-            self.driver.recorded(recorded)
-            self.driver.cpu.others = others_cpu
-        self.stacks.look()  # before the wait, too: this process may hang within it
-        events = collect_events(self.events, 0.0 if self.over.is_set() else wait_s)
-        over = self.over.is_set() and self.events.empty()
-        text = self._printed()
-        self.stacks.look()
-        if text:
-            events = [Printed(self.rank, text), *events]
-        cpu_seconds = self.driver.cpu.own if self.driver is not None else 0.0
-        return Answer(events, signs(), over, cpu_seconds)
-
-    def _take(self, assignment: Assignment, code: Code | None) -> None:
-        study_folder = Path(assignment.study_folder)
-        folder = enter_code(code, study_folder)
-        command = train_command(
-            assignment.task, study_folder.name, assignment.trial, assignment.seed
-        )
-        pass_breakpoints(lambda text: self.events.put(Noticed(text)), command)
-        assignment = replace(assignment, folder=str(folder or assignment.folder))
-        self.driver = Driver(assignment, self.events.put)
-
-    def _printed(self) -> str:
-        """What this process has printed since the last call."""
-        for file in (sys.stdout, sys.stderr):
-            with suppress(OSError, ValueError):
-                file.flush()
-        return "".join(stream.new() for stream in self.streams)
+    def __init__(self, event: Failed | Lost) -> None:
+        self.event = event
 
 
 class WorkerGroup:
@@ -233,19 +113,20 @@ class WorkerGroup:
         cannot start."""
         self._within_s = within_s
         try:
-            return next(beginning)
+            next(beginning)
         except StopIteration:
             self._beginning = None
-            return []
+        except CannotBeginError as error:
+            return [error.event]
         except GetTimeoutError:
             return [self._stall_event()]
         except RayError as error:
             return [died(error, "a worker")]
+        return []
 
     def _begin(self, assignment: Assignment) -> Waits[None]:
         yield from self._ensure_workers()
-        if unfit := next(self._unfit_nodes(), None):
-            yield [unfit]
+        self._refuse_unfit_nodes()
         yield from self._start_attempt(assignment)
         self._unfinished = set(range(len(self._workers)))
         self._recorded = 0
@@ -265,7 +146,7 @@ class WorkerGroup:
         try:
             self._places = yield from self._locate_workers(max(self._stall_s, STARTING_S))
         except RayError as error:
-            yield [died(error, "a worker that was starting")]
+            raise CannotBeginError(died(error, "a worker that was starting")) from None
 
     def _locate_workers(self, within_s: float) -> Waits[list[WorkerPlace]]:
         """Where the workers run. Raises RayError if one of them is gone or does not answer."""
@@ -284,20 +165,21 @@ class WorkerGroup:
                 return list(ray.get(calls))
             if time.monotonic() > deadline:
                 raise GetTimeoutError
-            yield []
+            yield
 
-    def _unfit_nodes(self) -> Iterator[Event]:
-        """Nodes with other packages: the trial would train with other code. One may have joined
-        since the start."""
+    def _refuse_unfit_nodes(self) -> None:
+        """Raise CannotBeginError for a node with other packages: the trial would train with other
+        code. One may have joined since the start."""
         if not self._packages:
             return
         for worker_place in self._places:
             for problem in package_problems(worker_place.packages or {}, self._packages):
                 cause = f"{worker_place.host}: {problem.found}; {problem.allowed}"
-                yield Lost(cause, "", unfit=True)
+                raise CannotBeginError(Lost(cause, "", unfit=True))
 
     def _start_attempt(self, assignment: Assignment) -> Waits[None]:
-        """Let all workers begin from the checkpoint that rank zero names. Raises RayError."""
+        """Let all workers begin from the checkpoint that rank zero names. Raises RayError and
+        CannotBeginError."""
         first = self._workers[0]
         other_workers = self._workers[1:]
         within = max(self._stall_s, STARTING_S)
@@ -306,10 +188,10 @@ class WorkerGroup:
         ]
         [start] = yield from self._wait_for([first.newest.remote()], within)
         if isinstance(start, Failed | Lost):
-            yield [start]
+            raise CannotBeginError(start)
         loaded = [worker.load.remote(start) for worker in other_workers]
         for failure in filter(None, (yield from self._wait_for([*assigned, *loaded], within))):
-            yield [failure]
+            raise CannotBeginError(failure)
         [address] = yield from self._wait_for([first.address.remote()], within)
         for worker in self._workers:
             worker.run.options(name=assignment.trial).remote(len(self._workers), address)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sweeps.running.queue import Queue
 
 NO_START = "no trial process starts; see Ray's logs"
+AFTER_RESULT = "a worker did not exit cleanly after the result: {cause}"
 FAILED_STARTS = 5
 """After this many failures in a row, the sweep gives up."""
 
@@ -118,17 +119,16 @@ class Turn:
         return self._result_of(self._group.poll(order.stop, order.poll_s))
 
     def _result_of(self, events: Sequence[Event]) -> StepResult:
+        self._finished = self._finished or any(isinstance(event, Finished) for event in events)
         end = next((event for event in events if isinstance(event, Failed | Lost)), None)
         if end is not None and self._finished:
             # the result stands, but these workers are not used again
-            return self._closed(
-                [Noticed(f"a worker did not exit cleanly after the result: {end.cause}")]
-            )
+            others = [event for event in events if not isinstance(event, Failed | Lost)]
+            return self._closed([*others, Noticed(AFTER_RESULT.format(cause=end.cause))])
         if isinstance(end, Lost):
             return self._closed(events, end)
         if end is not None or any(isinstance(event, Stopped) for event in events):
             return self._closed(events)
-        self._finished = self._finished or any(isinstance(event, Finished) for event in events)
         if not self._group.over:
             return StepResult(self._attempt, events)
         if self._finished:  # what workers print may follow the result

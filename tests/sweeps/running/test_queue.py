@@ -261,6 +261,10 @@ def test_a_sweep_goes_on_after_trials_that_fail_otherwise(
             [BEGUN, DONE, KILLED],
             "a worker did not exit cleanly after the result: worker 0 was killed (SIGKILL)",
         ),
+        (
+            [BEGUN, [*DONE, Failed("worker 1 raised", "")]],
+            "a worker did not exit cleanly after the result: worker 1 raised",
+        ),
     ],
 )
 def test_workers_that_end_oddly_are_not_used_again(
