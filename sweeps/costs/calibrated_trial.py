@@ -147,7 +147,7 @@ def _end_with_parent() -> None:
 
 def _measure(request: dict[str, Any]) -> dict[str, Any]:
     """Start the work once so that it imports what it needs, then measure it from its start."""
-    import sweeps.running.worker_process  # noqa: F401 — a worker has it in its memory, too
+    import sweeps.running.group  # noqa: F401 — a worker has it in its memory, too
 
     limits = Limits(**request["limits"])
     assignment = _assignment(request)

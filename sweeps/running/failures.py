@@ -64,6 +64,13 @@ HINTS = {
 """What to do about an error, by a part of its message."""
 
 
+class CannotBeginError(Exception):
+    """A worker cannot begin. ``event`` says why."""
+
+    def __init__(self, event: Failed | Lost) -> None:
+        self.event = event
+
+
 def ended_by(error: BaseException) -> Failed | Lost:
     """The event of a worker whose work raised ``error``."""
     details = printable(in_users_folders(traceback.format_exc()))

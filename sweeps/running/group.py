@@ -1,25 +1,54 @@
 """The workers of a trial on Ray: each a process in a bundle of the trial's placement group, all
 polled together.
 
-They outlive the trial, for the next one.
+They outlive the trial, for the next one. A worker's process imports this: it needs no Ray Tune, so
+it starts a second sooner; torch follows with the first trial.
 """
 
+import os
+import socket
+import sys
+import threading
 import time
 from collections.abc import Generator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from queue import Queue
 from typing import Any, TypeVar
 
 import ray
 from ray.exceptions import GetTimeoutError, RayError
-from ray.util import get_current_placement_group
+from ray.util import get_current_placement_group, get_node_ip_address
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from sweeps.config.settings import Cluster
 from sweeps.preflight.node_facts import Packages, package_problems
+from sweeps.processes.storage import signs
+from sweeps.processes.streams import steady_streams
 from sweeps.processes.times import IDLE_ANSWER_S, PATIENCE_S, STARTING_S
-from sweeps.running.failures import Silence, died, silent
-from sweeps.running.worker_process import Answer, WorkerActor, WorkerPlace
+from sweeps.running.failures import (
+    STDERR,
+    CannotBeginError,
+    Silence,
+    StackTimer,
+    died,
+    silent,
+)
+from sweeps.running.worker_process import (
+    EVENTS_AHEAD,
+    Answer,
+    OwnStream,
+    WorkerPlace,
+    collect_events,
+    guarded,
+    own_packages,
+    with_rank,
+)
+from sweeps.worker.attempt import Driver
+from sweeps.worker.checkpoint_files import Start
+from sweeps.worker.debugger import pass_breakpoints, train_command
 from sweeps.worker.events import (
     Assignment,
     Event,
@@ -30,18 +59,116 @@ from sweeps.worker.events import (
     Report,
     Started,
 )
+from sweeps.worker.user_code.imports import enter_code
 from tracking.code import Code
+from tracking.provenance import own_files
 
 T = TypeVar("T")
 Waits = Generator[None, None, T]
 """A part of the beginning. It yields whenever it waits longer than one poll."""
 
 
-class CannotBeginError(Exception):
-    """A worker cannot begin. ``event`` says why."""
+@ray.remote(max_restarts=0, concurrency_groups={"poll": 1})
+class WorkerActor:
+    """One process of a worker group, for all trials that Tune gives the group. It answers polls
+    while it works."""
 
-    def __init__(self, event: Failed | Lost) -> None:
-        self.event = event
+    def __init__(self, rank: int) -> None:
+        own_files()  # of now, when this process imports them
+        # Ray's own arguments are not for the work, nor for processes that it starts
+        sys.argv[:] = ["allelse"]
+        steady_streams()
+        self.rank = rank
+        self.port_socket: socket.socket | None = None
+        self.driver: Driver | None = None
+
+    def __repr__(self) -> str:
+        """As Ray's tools show it."""
+        return f"worker {self.rank}"
+
+    def place(self, compared: bool) -> WorkerPlace:
+        """Where this worker runs, and the packages that are ``compared``."""
+        node = ray.get_runtime_context().get_node_id()
+        log = Path(f"/proc/self/fd/{STDERR}").resolve()
+        return WorkerPlace(
+            socket.gethostname(), node, os.getpid(), log, own_packages() if compared else None
+        )
+
+    def address(self) -> str:
+        """host:port on this worker's node where the group can meet. The port is held until the next
+        call."""
+        from sweeps.worker.peers import held_port
+
+        self.port_socket, address = held_port(get_node_ip_address())
+        return address
+
+    def take(
+        self, assignment: Assignment, stall_s: float, code: Code | None
+    ) -> Failed | Lost | None:
+        """Take the assignment, or return the failure. The task is imported from ``code``, which is
+        the user's."""
+        self.driver = None
+        self.events: Queue[Event | None] = Queue(EVENTS_AHEAD)
+        self.stop = threading.Event()
+        self.over = threading.Event()
+        self.streams = [OwnStream(descriptor) for descriptor in (1, STDERR)]
+        self.stacks = StackTimer(stall_s, STDERR)
+        return guarded(partial(self._take, assignment, code))
+
+    def newest(self) -> Start | Failed | Lost | None:
+        """The checkpoint to start from, on rank zero. None without an assignment: ``take`` has
+        returned the cause."""
+        return None if self.driver is None else guarded(self.driver.newest)
+
+    def load(self, start: Start | None) -> Failed | Lost | None:
+        return None if self.driver is None else guarded(partial(self.driver.load, start))
+
+    def run(self, world: int, address: str) -> None:
+        """Work; its end is an event, too."""
+        assert self.driver is not None
+        ended = guarded(partial(self.driver.work, self.rank, world, address, self.stop.is_set))
+        if ended is not None:
+            self.events.put(ended)
+        self.stacks.close()
+        self.over.set()
+        self.events.put(None)  # wakes a poll that waits
+
+    @ray.method(concurrency_group="poll")  # type: ignore[untyped-decorator]
+    def poll(self, stop: bool, recorded: int, others_cpu: float, wait_s: float) -> Answer:
+        """Events since the last poll, and those of the next ``wait_s``. Passes on whether to stop,
+        up to which step the sweep has recorded the reports, and the CPU seconds of the other
+        workers."""
+        if stop:
+            self.stop.set()
+        if self.driver is not None:
+            self.driver.recorded(recorded)
+            self.driver.cpu.others = others_cpu
+        self.stacks.look()  # before the wait, too: this process may hang within it
+        events = collect_events(self.events, 0.0 if self.over.is_set() else wait_s)
+        over = self.over.is_set() and self.events.empty()
+        text = self._printed()
+        self.stacks.look()
+        if text:
+            events = [Printed(self.rank, text), *events]
+        cpu_seconds = self.driver.cpu.own if self.driver is not None else 0.0
+        return Answer(events, signs(), over, cpu_seconds)
+
+    def _take(self, assignment: Assignment, code: Code | None) -> None:
+        study_folder = Path(assignment.study_folder)
+        folder = enter_code(code, study_folder)
+        command = train_command(
+            assignment.task, study_folder.name, assignment.trial, assignment.seed
+        )
+        pass_breakpoints(lambda text: self.events.put(Noticed(text)), command)
+        assignment = replace(assignment, folder=str(folder or assignment.folder))
+        self.driver = Driver(assignment, self.events.put)
+
+    def _printed(self) -> str:
+        """What this process has printed since the last call."""
+        for file in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                file.flush()
+        return "".join(stream.new() for stream in self.streams)
 
 
 class WorkerGroup:
@@ -226,7 +353,7 @@ class WorkerGroup:
             self._silence.heard()
         if answer.over:
             self._unfinished.discard(rank)
-        return [_with_rank(event, rank) for event in answer.events]
+        return [with_rank(event, rank) for event in answer.events]
 
     def _explain_loss(self, lost: Lost, stop: bool) -> list[Event]:
         """The last events of the other workers, and then the cause.
@@ -257,13 +384,6 @@ class WorkerGroup:
         for worker_place in self._places:
             lines += worker_place.last_lines()
         return Lost(silent(self._stall_s), "\n".join(lines))
-
-
-def _with_rank(event: Event, rank: int) -> Event:
-    """The event; a notice of a worker other than rank zero names that worker."""
-    if rank and isinstance(event, Noticed):
-        return replace(event, text=f"worker {rank}: {event.text}")
-    return event
 
 
 def _start_workers(cluster: Cluster) -> list[Any]:

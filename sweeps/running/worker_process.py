@@ -1,38 +1,23 @@
-"""A worker on Ray: its process, where it runs, what it prints and answers, and the last lines of one
-that is gone.
-
-It needs no Ray Tune, so it starts a second sooner; torch follows with the first trial.
-"""
+"""The process of a worker: where it runs, what it prints and answers, and the last lines of one
+that is gone."""
 
 import os
-import socket
-import sys
-import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from queue import Empty, Queue
 from typing import TypeVar
 
 import ray
-from ray.util import get_node_ip_address
 
 from sweeps.preflight.node_facts import Packages, packages
-from sweeps.processes.storage import signs
-from sweeps.processes.streams import steady_streams
-from sweeps.running.failures import STDERR, StackTimer, ended_by
+from sweeps.running.failures import ended_by
 from sweeps.task import RefusedError
-from sweeps.worker.attempt import Driver
 from sweeps.worker.calls import printable
-from sweeps.worker.checkpoint_files import Start
-from sweeps.worker.debugger import pass_breakpoints, train_command
-from sweeps.worker.events import Assignment, Event, Failed, Lost, Noticed, Printed
-from sweeps.worker.user_code.imports import enter_code
-from tracking.code import Code
-from tracking.provenance import own_files
+from sweeps.worker.events import Event, Failed, Lost, Noticed
 from tracking.uri import without_password
 
 LAST_LINES = 60
@@ -143,6 +128,13 @@ def collect_events(events: Queue[Event | None], wait_s: float) -> list[Event]:
     return collected
 
 
+def with_rank(event: Event, rank: int) -> Event:
+    """The event; a notice of a worker other than rank zero names that worker."""
+    if rank and isinstance(event, Noticed):
+        return replace(event, text=f"worker {rank}: {event.text}")
+    return event
+
+
 def guarded(act: Callable[[], T]) -> T | Failed | Lost:
     """The result of ``act``, or its error as the end of the attempt."""
     try:
@@ -157,106 +149,3 @@ def guarded(act: Callable[[], T]) -> T | Failed | Lost:
 def own_packages() -> Packages:
     """Once per process: it has imported these files."""
     return packages()
-
-
-@ray.remote(max_restarts=0, concurrency_groups={"poll": 1})
-class WorkerActor:
-    """One process of a worker group, for all trials that Tune gives the group. It answers polls
-    while it works."""
-
-    def __init__(self, rank: int) -> None:
-        own_files()  # of now, when this process imports them
-        # Ray's own arguments are not for the work, nor for processes that it starts
-        sys.argv[:] = ["allelse"]
-        steady_streams()
-        self.rank = rank
-        self.port_socket: socket.socket | None = None
-        self.driver: Driver | None = None
-
-    def __repr__(self) -> str:
-        """As Ray's tools show it."""
-        return f"worker {self.rank}"
-
-    def place(self, compared: bool) -> WorkerPlace:
-        """Where this worker runs, and the packages that are ``compared``."""
-        node = ray.get_runtime_context().get_node_id()
-        log = Path(f"/proc/self/fd/{STDERR}").resolve()
-        return WorkerPlace(
-            socket.gethostname(), node, os.getpid(), log, own_packages() if compared else None
-        )
-
-    def address(self) -> str:
-        """host:port on this worker's node where the group can meet. The port is held until the next
-        call."""
-        from sweeps.worker.peers import held_port
-
-        self.port_socket, address = held_port(get_node_ip_address())
-        return address
-
-    def take(
-        self, assignment: Assignment, stall_s: float, code: Code | None
-    ) -> Failed | Lost | None:
-        """Take the assignment, or return the failure. The task is imported from ``code``, which is
-        the user's."""
-        self.driver = None
-        self.events: Queue[Event | None] = Queue(EVENTS_AHEAD)
-        self.stop = threading.Event()
-        self.over = threading.Event()
-        self.streams = [OwnStream(descriptor) for descriptor in (1, STDERR)]
-        self.stacks = StackTimer(stall_s, STDERR)
-        return guarded(partial(self._take, assignment, code))
-
-    def newest(self) -> Start | Failed | Lost | None:
-        """The checkpoint to start from, on rank zero. None without an assignment: ``take`` has
-        returned the cause."""
-        return None if self.driver is None else guarded(self.driver.newest)
-
-    def load(self, start: Start | None) -> Failed | Lost | None:
-        return None if self.driver is None else guarded(partial(self.driver.load, start))
-
-    def run(self, world: int, address: str) -> None:
-        """Work; its end is an event, too."""
-        assert self.driver is not None
-        ended = guarded(partial(self.driver.work, self.rank, world, address, self.stop.is_set))
-        if ended is not None:
-            self.events.put(ended)
-        self.stacks.close()
-        self.over.set()
-        self.events.put(None)  # wakes a poll that waits
-
-    @ray.method(concurrency_group="poll")  # type: ignore[untyped-decorator]
-    def poll(self, stop: bool, recorded: int, others_cpu: float, wait_s: float) -> Answer:
-        """Events since the last poll, and those of the next ``wait_s``. Passes on whether to stop,
-        up to which step the sweep has recorded the reports, and the CPU seconds of the other
-        workers."""
-        if stop:
-            self.stop.set()
-        if self.driver is not None:
-            self.driver.recorded(recorded)
-            self.driver.cpu.others = others_cpu
-        self.stacks.look()  # before the wait, too: this process may hang within it
-        events = collect_events(self.events, 0.0 if self.over.is_set() else wait_s)
-        over = self.over.is_set() and self.events.empty()
-        text = self._printed()
-        self.stacks.look()
-        if text:
-            events = [Printed(self.rank, text), *events]
-        cpu_seconds = self.driver.cpu.own if self.driver is not None else 0.0
-        return Answer(events, signs(), over, cpu_seconds)
-
-    def _take(self, assignment: Assignment, code: Code | None) -> None:
-        study_folder = Path(assignment.study_folder)
-        folder = enter_code(code, study_folder)
-        command = train_command(
-            assignment.task, study_folder.name, assignment.trial, assignment.seed
-        )
-        pass_breakpoints(lambda text: self.events.put(Noticed(text)), command)
-        assignment = replace(assignment, folder=str(folder or assignment.folder))
-        self.driver = Driver(assignment, self.events.put)
-
-    def _printed(self) -> str:
-        """What this process has printed since the last call."""
-        for file in (sys.stdout, sys.stderr):
-            with suppress(OSError, ValueError):
-                file.flush()
-        return "".join(stream.new() for stream in self.streams)

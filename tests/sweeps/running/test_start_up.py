@@ -8,7 +8,7 @@ TORCH = "torch"
 MLFLOW = "mlflow"
 PLAN = "sweeps.planning.plan"
 UNNEEDED = {
-    "sweeps.running.worker_process": {TUNE, TORCH, MLFLOW, PLAN},
+    "sweeps.running.group": {TUNE, TORCH, MLFLOW, PLAN},
     "sweeps.running.trial_process": {TORCH, MLFLOW, PLAN},
     "sweeps.running.tune": {TORCH, MLFLOW},
 }
