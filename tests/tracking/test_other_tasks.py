@@ -69,7 +69,8 @@ def test_the_formats_of_the_table_have_its_columns_only(finished: Study) -> None
     assert markdown[-1] == (
         "accuracy: measured on test; time: measured; params: computed; FLOPs: unknown; Δ: "
         "difference from base, "
-        "between means over all seeds of both; ±: standard deviation over seeds. Seeds per row: 2."
+        "between means over all seeds of both; ±: standard deviation over seeds. Seeds per row: 2. "
+        "Differences of rows with fewer than 3 seeds are not tested."
     )
 
 

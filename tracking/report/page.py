@@ -37,11 +37,11 @@ from tracking.table.columns import (
     interval_of,
 )
 from tracking.table.layout import brief, published_names, score_names
-from tracking.table.tested_captions import SEVERAL, reference_words
+from tracking.table.tested_captions import SEVERAL, corrected_over, reference_words
 from tracking.table.text import Column, templates
 from tracking.words import count_of
 
-INTERVALS = "Bar: 95 % interval, simultaneous over all tested rows (Bonferroni)."
+INTERVALS = "Bar: 95 % interval, simultaneous over {rows} (Bonferroni)."
 HOLLOW_NOTE = "Hollow markers: published differences."
 DEVIATIONS = "Error bars: one standard deviation over seeds."
 SIDE_BY_SIDE = "Rows of equal cost are drawn side by side."
@@ -170,7 +170,8 @@ def _differences_section(content: Content) -> Section:
         title = "Differences between rows"
     notes = []
     if _has_tests(table):
-        notes.append(INTERVALS)
+        tested = table.findings.families_of(table.card.headline)
+        notes.append(INTERVALS.format(rows=corrected_over(table.findings, tested)))
     if _has_published_scores(table):
         notes.append(HOLLOW_NOTE)
     return _figures("differences", title, content.differences, notes)
@@ -256,7 +257,7 @@ def _results(content: Content) -> dict[str, Any]:
     costs = _known_costs(table, COST_LABELS)
     column_of_name = columns_of(table)
     columns = [column_of_name[name] for name in (*score_names(table), *costs)]
-    with_intervals = replace(table, view=View(intervals=True))
+    with_intervals = replace(table, view=View(intervals=True, seeds=table.view.seeds))
     notes = caption(with_intervals, [*score_names(table), *COST_LABELS])
     return {
         "metrics": table.card.tabled,

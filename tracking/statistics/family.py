@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from tracking.card import Metric
-from tracking.statistics.finding import ALPHA, SECONDS_PER_HOUR, Finding, kind_of
+from tracking.statistics.finding import ALPHA, LEAST_SEEDS, SECONDS_PER_HOUR, Finding, kind_of
 from tracking.statistics.seed_tests import (
-    LEAST_SEEDS,
     Comparisons,
     Differences,
     Power,
@@ -163,7 +162,7 @@ def why_untested(
 ) -> str:
     """Why a row with these values, those of seeds that did not diverge, cannot be tested; empty if
     it can."""
-    if diverged and not reference:
+    if diverged and not (reference and values):
         return f"{len(diverged)} of {len(diverged) + len(values)} diverged"
     not_finite = len(values) - len(finite(values))
     if not_finite and len(values) == 1:

@@ -9,6 +9,7 @@ from tracking.words import time
 
 ALPHA = 0.05
 MODERATED_ROWS = 3  # the fewest of a paired family whose variances move towards each other
+LEAST_SEEDS = 3  # of a row that is tested over seeds
 DRAWS = 10_000  # of a bootstrap over samples
 FindingKind = Literal["better by", "better", "worse", "worse within", "no worse", "undecided"]
 SAYS: dict[FindingKind, tuple[str, str]] = {
@@ -17,10 +18,7 @@ SAYS: dict[FindingKind, tuple[str, str]] = {
     "worse": ("▼", "worse{than}"),
     "worse within": ("▽", "worse{than}, by less than {margin}"),
     "no worse": ("◇", "no worse than δ: worse{than} by less than {margin}, if at all"),
-    "undecided": (
-        "?",
-        "undecided: too few seeds to tell; there may still be a difference",
-    ),
+    "undecided": ("?", "undecided: there may still be a difference"),
 }
 """The mark of each kind and its sentence, whose part before a colon is its label."""
 SECONDS_PER_HOUR = 3600.0

@@ -17,7 +17,7 @@ from tracking.statistics.family import (
     seed_count,
     why_untested,
 )
-from tracking.statistics.finding import same_scores
+from tracking.statistics.finding import LEAST_SEEDS, same_scores
 from tracking.statistics.paired_tests import (
     PairedPower,
     paired_differences,
@@ -26,7 +26,6 @@ from tracking.statistics.paired_tests import (
     products,
     residuals,
 )
-from tracking.statistics.seed_tests import LEAST_SEEDS
 
 SeedPairs = Mapping[int, tuple[float, float]]
 """For one row: seed -> its value and the reference's."""

@@ -19,14 +19,13 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from tracking.statistics.finding import ALPHA
+from tracking.statistics.finding import ALPHA, LEAST_SEEDS
 
 FLOOR = 1e-5  # of the median variance: a row without spread would make all others look noisy
 LARGEST_EXPONENT = 700.0  # beyond e^700 a float is infinite
 LEAST_EXCESS = 1e-8  # of the variance of log variances: below it, they vary as equal ones would
 ROUNDS = 60  # until the extreme of an ellipse stands still
 POWER = 0.8
-LEAST_SEEDS = 3
 CANDIDATES = (
     *range(LEAST_SEEDS, 21),
     *(22, 24, 27, 30, 33, 36, 40, 45, 50, 55, 60, 70, 80, 90, 100, 120, 150, 200, 300, 500, 1000),

@@ -240,13 +240,13 @@ def _reasons_without_test(
     references: Mapping[str, str], rows: Sequence[TableRow], metric: Metric
 ) -> dict[str, str]:
     """Of the rows whose scores, or those of their reference, cannot be compared."""
-    left_out = {row.row: _why_left_out(row, metric) for row in rows}
+    row_of_name = {row.row: row for row in rows}
     reasons = dict[str, str]()
-    for row, reference in references.items():
-        if left_out[reference]:
-            reasons[row] = f"{reference}: {MIXED_SETTINGS}"
-        elif left_out[row]:
-            reasons[row] = left_out[row]
+    for name, reference in references.items():
+        if metric.decided_by(row_of_name[reference].mixed_decode):
+            reasons[name] = f"{reference}: {MIXED_SETTINGS}"
+        elif reason := _why_left_out(row_of_name[name], metric):
+            reasons[name] = reason
     return reasons
 
 

@@ -90,6 +90,10 @@ class TableRow:
         """Those behind its means."""
         return next((tuple(seed_value) for seed_value in self.seed_values.values()), ())
 
+    def is_compared(self, metric: Metric) -> bool:
+        """Whether its score was measured like that of the reference."""
+        return metric.name not in self.not_compared and not metric.decided_by(self.other_decode)
+
     @property
     def common_seeds(self) -> tuple[int, ...]:
         """The seeds that the reference has, too."""
@@ -118,9 +122,7 @@ def table(study: Study, reference: str = BASE) -> list[TableRow]:
     for name, row in measured.items():
         own_reference = study.references.get(name, reference)
         row_reference = reference_of(name, own_reference, hosts, study.paired)
-        expected_of_row = expected
-        if row_reference.shares_weights:
-            expected_of_row = expected | agreed(settings.get(row_reference.row, {}))
+        expected_of_row = expected | agreed(settings.get(row_reference.row, {}))
         base = measured.get(row_reference.row)
         differences = _Differences(
             study.task, row, row_reference, base, settings[name], expected_of_row

@@ -41,7 +41,7 @@ class Unlike:
 
     aspect: str  # such as CPU, torch, commit, workers, decode.beam
     value: str
-    expected: str  # that of most trials
+    expected: str  # that of most trials; of the user's code, the oldest
     seeds: tuple[int, ...]  # the row's seeds with this value
     all_seeds: bool  # whether these are all finished seeds of the row
 

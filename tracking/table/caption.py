@@ -8,10 +8,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tracking.card import PREFIXES, TESTED, Card, Metric
+from tracking.statistics.finding import LEAST_SEEDS
 from tracking.statistics.scoring_settings import ABSENT, agreed, over_seeds
 from tracking.statistics.study_findings import MIXED_SETTINGS, STOPPED, UNLIKE, StudyFindings
 from tracking.statistics.table_rows import TableRow, decode_of
-from tracking.statistics.unlike_trials import summary
+from tracking.statistics.unlike_trials import OF_SCORING, summary
 from tracking.study import Standing, Study
 from tracking.table.columns import ALL_COST_LABELS, StudyTable, columns_of, setting_words
 from tracking.table.resumptions import resumed_lines
@@ -37,7 +38,7 @@ COST_NOTES = {
     "mfu": "FLOPs ÷ device FLOPs",
     "device_hours": "time × devices",
 }
-WHAT_TO_DO = "For a fair comparison, retrain these rows under the same conditions as the others."
+WHAT_TO_DO = "For a fair comparison, {act} these rows under the same conditions as the others."
 
 
 def caption(table: StudyTable, names: Collection[str]) -> str:
@@ -138,8 +139,8 @@ def _seeds_note(rows: Sequence[TableRow]) -> str:
         return "Differences are not tested: one seed per row."
     if counts:
         seeds = f"Seeds per row: {spanned(counts)}."
-        if counts[0] == 1:
-            seeds += " Differences of rows with one seed are not tested."
+        if counts[0] < LEAST_SEEDS:
+            seeds += f" Differences of rows with fewer than {LEAST_SEEDS} seeds are not tested."
         return seeds
     if any(row.diverged for row in rows):
         return "All finished seeds diverged."
@@ -194,7 +195,15 @@ def _unlike(table: StudyTable) -> Iterator[str]:
             unlike_rows[row.row] = differences
     if unlike_rows:
         meaning = "the row differs from most trials beyond its change"
-        yield f"{UNLIKE}: {meaning}: {'; '.join(summary(unlike_rows))}. {WHAT_TO_DO}"
+        aspects = {one.aspect for differences in unlike_rows.values() for one in differences}
+        scored_anew = all(_is_of_scoring(table.card, aspect) for aspect in aspects)
+        what_to_do = WHAT_TO_DO.format(act="score" if scored_anew else "retrain")
+        yield f"{UNLIKE}: {meaning}: {'; '.join(summary(unlike_rows))}. {what_to_do}"
+
+
+def _is_of_scoring(card: Card, aspect: str) -> bool:
+    """Whether the aspect concerns only scores, which can be measured again without training."""
+    return aspect in card.scoring or aspect.endswith(OF_SCORING)
 
 
 def _stopped(rows: Sequence[TableRow]) -> Iterator[str]:
@@ -250,7 +259,8 @@ def _trained_sentence(study: Study, finished: Sequence[Standing], reference: str
         variants = len(seeds_of_row) - 1
         if variants:
             count = _count(variants, "variant")
-            configurations.append(f"{count} of it, each with one named change")
+            each = "each " if variants > 1 else ""
+            configurations.append(f"{count} of it, {each}with one named change")
     counts = sorted({*seeds_of_row.values()})
     seeds = f"{spanned(counts)} random seeds"
     if len(counts) == 1:

@@ -18,7 +18,6 @@ from tracking.statistics.table_rows import table as table_of
 from tracking.study import Study, study_of_metrics
 from tracking.table.columns import change_of
 from tracking.table.latex import latex
-from tracking.table.row_captions import seed_words
 from tracking.table.source_captions import lock_lines
 from tracking.table.text import (
     FOR_PROGRAMS,
@@ -31,7 +30,7 @@ from tracking.table.text import (
     plain,
     terminal,
 )
-from tracking.words import grouped, listed, number, plural
+from tracking.words import grouped, listed, number, plural, ranges
 
 CHOSEN = "†"
 """The mark of a score that was chosen among several."""
@@ -252,4 +251,4 @@ def _seeds_line(chosen: ChosenRow, set_name: str) -> str:
     seeds = [*chosen.values[set_name]]
     noun = plural("seed", len(seeds))
     rivals = f"all {chosen.among} rows with {chosen.weights}'s weights"
-    return f"Scores of {chosen.row.row} are at {noun} {seed_words(seeds)}, which {rivals} have."
+    return f"Scores of {chosen.row.row} are at {noun} {ranges(seeds)}, which {rivals} have."

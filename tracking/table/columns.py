@@ -153,11 +153,11 @@ class _MetricColumns:
         rows = table.rows
         best = ""
         if table.view.best:
-            scores = [row.scores[name] for row in rows if name not in row.not_compared]
+            scores = [row.scores[name] for row in rows if row.is_compared(metric)]
             best = number(metric.best(scores), metric.places)
 
         def is_best(row: TableRow) -> bool:
-            if not best or name in row.not_compared:
+            if not best or not row.is_compared(metric):
                 return False
             return number(row.scores[name], metric.places) == best
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tracking.card import Metric
 from tracking.statistics.table_rows import TableRow
-from tracking.words import grouped, listed, plural, signed
+from tracking.words import grouped, listed, plural, ranges, signed
 
 MOST_VALUES = 4
 """Rows whose differences at common seeds are written out; for more rows, only the change is."""
@@ -25,7 +25,7 @@ def _failed_part(row: TableRow, seeds: Sequence[int]) -> str:
     """The row's name, or some of its seeds."""
     if len(seeds) == row.asked:
         return row.row
-    return f"{plural('seed', len(seeds))} {seed_words(seeds)} of {row.row}"
+    return f"{plural('seed', len(seeds))} {ranges(seeds)} of {row.row}"
 
 
 def not_compared_lines(rows: Sequence[TableRow], metrics: Sequence[Metric]) -> Iterator[str]:
@@ -41,7 +41,7 @@ def not_compared_lines(rows: Sequence[TableRow], metrics: Sequence[Metric]) -> I
 
 def seed_lines(rows: Sequence[TableRow], metrics: Sequence[Metric]) -> Iterator[str]:
     """Which rows and their reference differ in seeds, and what Δ is at the seeds that both have."""
-    compared = [row for row in rows if row.seeds and row.reference_seeds]
+    compared = [row for row in rows if any(delta is not None for delta in row.deltas.values())]
     unlike = [row for row in compared if row.finished_seeds != row.reference_seeds]
     if metrics:
         yield from _paired_seed_lines([row for row in unlike if row.paired])
@@ -53,9 +53,7 @@ def seed_lines(rows: Sequence[TableRow], metrics: Sequence[Metric]) -> Iterator[
 
 def _paired_seed_lines(rows: Sequence[TableRow]) -> Iterator[str]:
     """Such as "Δ uses the seeds in common with base, 1 to 3: beam_1 and beam_8."."""
-    rows_of_seeds = grouped(
-        ((row.reference, seed_words(row.common_seeds)), row.row) for row in rows
-    )
+    rows_of_seeds = grouped(((row.reference, ranges(row.common_seeds)), row.row) for row in rows)
     for (reference, seeds), names in rows_of_seeds.items():
         if seeds:
             yield f"Δ uses the seeds in common with {reference}, {seeds}: {_row_words(names)}."
@@ -79,8 +77,8 @@ def _unpaired_seed_lines(unlike: Sequence[TableRow], metrics: Sequence[Metric]) 
 
 def _unlike_seeds(rows: Sequence[TableRow], reference: str) -> str:
     """Such as "Seeds differ: base has 1 to 9; 19 rows have 1 to 3."."""
-    rows_of_seeds = grouped((seed_words(row.finished_seeds), row.row) for row in rows)
-    parts = [f"{reference} has {seed_words(rows[0].reference_seeds)}"]
+    rows_of_seeds = grouped((ranges(row.finished_seeds), row.row) for row in rows)
+    parts = [f"{reference} has {ranges(rows[0].reference_seeds)}"]
     for seeds, names in rows_of_seeds.items():
         verb = "has" if len(names) == 1 else "have"
         parts.append(f"{_row_words(names)} {verb} {seeds}")
@@ -130,9 +128,3 @@ def _common_delta(metric: Metric, row: TableRow) -> _CommonDelta | None:
 def _row_words(names: Sequence[str]) -> str:
     """Such as "a and b", or "19 rows"."""
     return listed(names) if len(names) <= MOST_VALUES else f"{len(names)} rows"
-
-
-def seed_words(seeds: Sequence[int]) -> str:
-    """Such as "1 to 9", or "1, 3"."""
-    is_range = len(seeds) > 2 and list(seeds) == list(range(seeds[0], seeds[-1] + 1))
-    return f"{seeds[0]} to {seeds[-1]}" if is_range else ", ".join(map(str, seeds))

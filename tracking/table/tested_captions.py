@@ -246,25 +246,32 @@ def _interval_lines(
 
 
 def _power_lines(family: "Family", table: StudyTable) -> Iterator[str]:
-    """What the seeds can show, and how many more would decide, such as "PPL: 80 % power to detect a
-    difference of 0.2."."""
+    """What the seeds of the shown rows can show, and how many more would decide, such as "PPL: 80 %
+    power to detect a difference of 0.2."."""
+    findings = [
+        (family.tests[row.row].finding, row.row) for row in table.rows if row.row in family.tests
+    ]
+    if not findings:
+        return
     metric = family.metric
     label = metric.label
-    if any(row.shares_weights for row in table.rows if row.row in family.tests):
+    if family.shares_weights:
         label += f" with {family.reference}'s weights"
     elif family.reference != table.findings.reference:
         label += f" against {family.reference}"
     if family.detectable:
         ends = dict.fromkeys(number(end, metric.places) for end in family.detectable)
         yield f"{label}: 80 % power to detect a difference of {' to '.join(ends)}."
-    findings = [
-        (family.tests[row.row].finding, row.row) for row in table.rows if row.row in family.tests
-    ]
+    undecided = [(finding, row) for finding, row in findings if finding.kind == "undecided"]
+    difference = "a difference of δ" if family.margin is not None else "this difference"
+    with_enough_seeds = [row for finding, row in undecided if finding.enough]
+    if with_enough_seeds:
+        names = ", ".join(with_enough_seeds)
+        yield f"Undecided although the seeds give 80 % power at {difference}: {names}."
     rows_of_seeds = grouped(
-        (finding.needed_seeds, row) for finding, row in findings if finding.kind == "undecided"
+        (finding.needed_seeds, row) for finding, row in undecided if not finding.enough
     )
     if rows_of_seeds:
-        difference = "a difference of δ" if family.margin is not None else "this difference"
         parts = [f"{seeds} ({', '.join(names)})" for seeds, names in rows_of_seeds.items()]
         verb = "must share" if family.paired else "need"
         yield (

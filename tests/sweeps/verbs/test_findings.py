@@ -168,7 +168,7 @@ def test_opposite_findings_share_no_mark_and_the_caption_tells_each(stated: Path
         "▽: worse than base, by less than δ.",
         "◇: no worse than δ: worse than base by less than δ, if at all.",
         "▲ and ▼ mean better and worse: lower PPL is better.",
-        "?: undecided: too few seeds to tell; there may still be a difference.",
+        "?: undecided: there may still be a difference.",
         "δ: BLEU 3, as the study states (sweep.margin).",
         "[ ]: 95 % interval of Δ, over seeds of row and base, adjusted over all rows (Bonferroni).",
         "Not tested over seeds: two_seeds (2 seeds), lost_one (1 of 3 diverged).",

@@ -161,7 +161,7 @@ def test_markdown_and_latex_have_the_columns_and_words_of_the_terminal(mixed: St
     ]
     assert layers[2:4] == ["missing", "–"]
     assert "measured on dev" in written("md", mixed)
-    assert "Differences of rows with one seed are not tested" in written("md", mixed)
+    assert "Differences of rows with fewer than 3 seeds are not tested" in written("md", mixed)
     changes = [row.change for row in table(mixed)[1:]]
     assert [heads[1], layers[1]] == [f"{changes[0]}<br>1 of 2 seeds; s4 FAILED", changes[1]]
     for text in (shown(mixed, 200), written("tex", mixed)):
