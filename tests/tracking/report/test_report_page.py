@@ -4,6 +4,7 @@ import html
 import re
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from tracking.report.drawing import axis_number, legend_below, new_figure
 from tracking.report.page import Content
 from tracking.report.page import page as page_of
 from tracking.study import Study
-from tracking.table.columns import whole_table
+from tracking.table.columns import View, whole_table
 
 CHROMIUM = "/usr/bin/chromium"  # apt-get install chromium
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
@@ -78,6 +79,12 @@ def test_table_verdict_and_costs_say_what_the_study_says(page: str) -> None:
     assert "Error bars" in notes
     assert "three random seeds each" in notes, "the methods"
     assert "9 of 9 trials finished" in notes
+
+
+def test_a_page_of_chosen_seeds_says_so(tmp_path: Path) -> None:
+    table = whole_table(reported(tmp_path / "study"))
+    chosen = replace(table, view=View(seeds=(1, 2)))
+    assert "Only seeds 1, 2 are included" in page_of(replace(content_of(table.study), table=chosen))
 
 
 def test_a_study_in_which_nothing_ran_has_a_page(tmp_path: Path) -> None:

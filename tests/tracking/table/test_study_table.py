@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import scoring_studies
 import sentence_studies as made
 from studies_on_disk import begin, finish, make_study
 from tables import by_name, scored, shown, written
@@ -234,6 +235,48 @@ def test_a_caption_names_the_settings_and_a_cell_what_is_not_compared(tmp_path: 
     assert ",0,other settings," in written("csv", study)
     assert "decode.beam 4, not 8" in shown(study)
     assert json.loads(written("json", study))[0]["other_decode"] == ["beam"]
+
+
+def test_a_row_that_only_scoring_sets_apart_is_to_be_scored_again(tmp_path: Path) -> None:
+    study = scored(
+        tmp_path / "beams",
+        *(("base", seed, {}) for seed in (1, 2, 3)),
+        ("a_heads_1", 1, {"beam": 8}),
+    )
+    text = layout.written("md", whole_table(study))
+    assert "decode.beam 8, not 4: a_heads_1. For a fair comparison, score these rows" in text
+
+
+def test_a_power_line_is_about_shown_rows_alone(tmp_path: Path) -> None:
+    study = scoring_studies.make(tmp_path / "scoring")
+    table_of_study = whole_table(study)
+    trained = ("base", "deep", "big")
+    shown_rows = [row for row in table_of_study.rows if row.row in trained]
+    whole = layout.written("md", table_of_study)
+    text = layout.written("md", replace(table_of_study, rows=shown_rows))
+    assert "BLEU with base's weights: 80 % power" in whole
+    assert "BLEU: 80 % power" in text
+    assert "weights: 80 % power" not in text
+
+
+def test_undecided_rows_with_enough_seeds_need_no_more(tmp_path: Path) -> None:
+    """Their seeds have 80 % power for δ, but their difference is near it."""
+    bleu = {
+        "base": [37.1, 37.3, 36.9, 37.1, 37.0],
+        "a_heads_1": [36.75, 37.0, 36.85],
+        "c_layers_2": [36.8, 37.15, 36.75],
+    }
+    seeds = {row: list(range(1, len(values) + 1)) for row, values in bleu.items()}
+    study = make_study(tmp_path / "near", seeds)
+    for trial in study.trials:
+        score = bleu[trial.row][trial.seed - 1]
+        finish(study, trial, begin(study.trial_folder(trial)), 30, bleu=score)
+    text = layout.written("md", whole_table(replace(study, margins={"bleu": 0.5})))
+    line = next(line for line in text.splitlines() if "Undecided" in line)
+    assert line.endswith(
+        "Undecided although the seeds give 80 % power at a difference of δ: a_heads_1, c_layers_2."
+    )
+    assert "need 3 seeds" not in text
 
 
 def test_seeds_with_and_without_a_setting_are_mixed(tmp_path: Path) -> None:
