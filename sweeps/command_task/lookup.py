@@ -1,14 +1,16 @@
-"""Finds the commands that a folder defines: ``conf/task/NAME.yaml`` with the key ``command``."""
+"""Finds the commands that a folder defines: ``conf/task/NAME.yaml`` with a key of a command."""
 
 import re
 from functools import lru_cache
 from pathlib import Path
 
 from sweeps.command_task.command_task import CommandTask, task_of
+from sweeps.command_task.definition import FIELDS
 from sweeps.command_task.reading import read_definition
 
 FOLDER = Path("conf", "task")
-DEFINES_COMMAND = re.compile(r"^command[ \t]*:", re.MULTILINE)
+DEFINES_COMMAND = re.compile(rf"^({'|'.join(FIELDS)})[ \t]*:", re.MULTILINE)
+"""Any key will do: a file without ``command`` is refused, and not passed over."""
 NAME = re.compile(r"[A-Za-z]\w*")
 
 

@@ -82,11 +82,6 @@ def is_flag(word: str) -> bool:
     return word.startswith("-") and len(word.strip("-")) > 0 and not re.search(r"[={]", word)
 
 
-def is_option(word: str) -> bool:
-    """Whether it is a long flag, perhaps with its value."""
-    return word.startswith("--") and len(word) > 2
-
-
 def split(text: str) -> Sequence[str]:
     """The words of a command in one line, as a shell splits them. Nothing else of a shell works.
 

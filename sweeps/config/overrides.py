@@ -16,8 +16,8 @@ from tracking.shell import for_shell, quoted
 from tracking.study import study_folders
 
 QUOTES = """put quotes around a value with special characters: "paths.runs='~/runs'\""""
-LISTED_KEY = re.compile(r"([\w-]+(?:\.[\w-]+)+)\s*:\s*\[")
-"""A key with its list in the text of ``sweep.vary``."""
+TOKEN = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|([\w./-]+)\s*:|\S""")
+"""A quoted text, a key with its colon, or one other character, in a list or dict of Hydra's."""
 HYDRAS_OWN = {
     "hydra/launcher": "trials run on Ray; cluster=NAME chooses where",
     "hydra/sweeper": "`allelse sweep row=base,big train.seed=1,2` sweeps by itself",
@@ -104,10 +104,11 @@ class _Reader:
     def read(self, override: TypedOverride) -> None:
         """Keep the override, or its problems."""
         key = override.key
-        repeated = _repeated_keys(override.text) if key == VARY else []
-        if repeated:  # Hydra would keep the last list
+        repeated = _repeated_keys(override.value_text)
+        if repeated:  # Hydra would keep the last value
             fault = f"gives {', '.join(repeated)} twice"
-            self._refuse(key, fault, "give all values of a key in one list")
+            allowed = "give all values of a key in one list" if key == VARY else "give it once"
+            self._refuse(key, fault, allowed)
         elif self._is_supported(override):
             is_group = key in self.library.groups
             read_value = self._option if is_group else self._value
@@ -237,6 +238,20 @@ class _Reader:
 
 
 def _repeated_keys(text: str) -> list[str]:
-    """The keys that have several lists in the text of ``sweep.vary``."""
-    keys = LISTED_KEY.findall(text)
-    return sorted({key for key in keys if keys.count(key) > 1})
+    """The keys that one pair of braces in the text of a list or dict has twice."""
+    repeated = set[str]()
+    open_keys = list[set[str] | None]()  # of each open brace; None for another bracket
+    expects_key = False
+    for token in TOKEN.finditer(text):
+        symbol, key = token[0], token[1]
+        if symbol in "{[(":
+            open_keys.append(set() if symbol == "{" else None)
+        elif symbol in "}])" and open_keys:
+            open_keys.pop()
+        keys = open_keys[-1] if open_keys else None
+        if key and expects_key and keys is not None:
+            if key in keys:
+                repeated.add(key)
+            keys.add(key)
+        expects_key = symbol in "{,"
+    return sorted(repeated)

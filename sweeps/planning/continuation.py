@@ -258,8 +258,8 @@ def _refuse_without_weights(names: _Names, untrained_hosts: list[str], argv: lis
         return
     host = untrained_hosts[0]
     row, _, seed = host.rpartition("-s")
-    seed_key = names.seed_key or "sweep.seeds"
-    first = command(names.verb, *naming(argv), f"row={row}", f"{seed_key}={seed}")
+    of_seed = f"{names.seed_key}={seed}" if names.seed_key else f"sweep.seeds=[{seed}]"
+    first = command(names.verb, *naming(argv), f"row={row}", of_seed)
     fault = f"only scores the weights of {host}, which is not finished"
     raise refusal("row", fault, f"type `{first}` first", place=COMMAND_LINE)
 

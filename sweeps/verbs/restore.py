@@ -11,7 +11,7 @@ from sweeps.planning.studies.advice import some_of
 from sweeps.planning.studies.restoring import restore_study, restore_trials
 from sweeps.planning.studies.study_overrides import PLACES, by_name, chosen
 from sweeps.planning.studies.trash import Trashed, trashed
-from sweeps.problems import Problem, Typo, refuse
+from sweeps.problems import Problem, RefusedError, Typo, refuse
 from sweeps.verbs.command import guarded, names_and_overrides
 from tracking.table.text import Column, TextTable, lines_of, said, terminal
 
@@ -35,7 +35,13 @@ def restore(arguments: Names = None) -> None:
         _list(items)
         return
     typed = ["allelse", "restore", *(arguments or ())]
-    restored = [_restore(item, trials, typed) for item, trials in _named_items(names, items)]
+    restored = list[Path]()
+    for item, trials in _named_items(names, items):
+        try:
+            restored.append(_restore(item, trials, typed))
+        except RefusedError as error:
+            outcome = "Nothing else was restored." if restored else ""
+            raise RefusedError(error.problems, error.outcome or outcome) from None
     next_verb("table", [by_name(restored[-1]), *chosen(overrides, PLACES)])
 
 

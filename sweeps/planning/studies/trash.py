@@ -84,8 +84,4 @@ def _trashed(folder: Path) -> Trashed:
         return Trashed(folder, dropped["study"], tuple(dropped["trials"]))
     record = unless_damaged(lambda: read_object(folder / STUDY_FILE), None) or {}
     _, _, name = folder.name.partition("-")
-    study = str(record.get("name", name))
-    if (folder / ".locks").is_dir():  # `rm` has held the locks of the whole study
-        return Trashed(folder, study, None)
-    trials = sorted(path.name for path in folder.iterdir() if path.is_dir())
-    return Trashed(folder, study, tuple(trials))  # dropped by an older version
+    return Trashed(folder, str(record.get("name", name)), None)

@@ -1,5 +1,6 @@
 """The task of a command: its overrides name it, or the study that they name."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,13 +10,15 @@ from sweeps.config.tasks import DEFAULT_TASK, TaskSource, source_of, usual_task
 from sweeps.planning.studies.advice import command
 from sweeps.planning.studies.known_studies import known_study
 from sweeps.planning.studies.study_overrides import by_name
-from sweeps.problems import COMMAND_LINE, RefusedError, refusal
+from sweeps.problems import COMMAND_LINE, Problem, RefusedError, refusal
 from tracking.observed.record import is_observed
 from tracking.study import Study
 
 TASK_KEY = "task"
 NAMES_TASK = (f"{TASK_KEY}=", "paths.runs=", "sweep.name=")
 """How the overrides begin that decide the task."""
+SHARED_GROUPS = ("cluster.", "sweep.", "tracking.", "paths.")
+"""How the keys begin that every task has."""
 
 
 def library_of(overrides: list[str], here: Path, trains: bool = True) -> Library:
@@ -26,10 +29,22 @@ def library_of(overrides: list[str], here: Path, trains: bool = True) -> Library
     """
     try:
         return Library(source_named(overrides, here), here)
-    except RefusedError:
-        if trains or any(text.startswith(f"{TASK_KEY}=") for text in overrides):
+    except RefusedError as error:
+        if any(text.startswith(f"{TASK_KEY}=") for text in overrides):
             raise
-        return Library(source_of(DEFAULT_TASK, here), here)
+        stand_in = Library(source_of(DEFAULT_TASK, here), here)
+        if not trains:
+            return stand_in
+        raise RefusedError([*_misspelled(overrides, stand_in), *error.problems]) from None
+
+
+def _misspelled(overrides: list[str], library: Library) -> Iterator[Problem]:
+    """The unknown keys in the groups that every task has: perhaps one of them would name the
+    study, and so the task."""
+    for text in overrides:
+        key = text.partition("=")[0]
+        if key.startswith(SHARED_GROUPS) and key not in library.keys:
+            yield replace(library.hints.unknown_key(key, library.groups), place=COMMAND_LINE)
 
 
 def source_named(overrides: list[str], here: Path) -> TaskSource:

@@ -188,7 +188,7 @@ def _yellow(line: str) -> str:
 
 def _cost_notes(plan: "Plan") -> list[str]:
     """How the known costs are computed; empty if all are unknown."""
-    costs = [planned.costs for planned in plan.trials]
+    costs = [planned.costs for planned in plan.trials if planned.host is None]
     names = []
     if any(cost.params is not None for cost in costs):
         names.append("params")

@@ -150,8 +150,15 @@ def _card(path: Path, task: Task[Any]) -> Card:
     if card.name != task.name:
         fault = f"{path.name} is a trial of the task {card.name}"
         hint = "`allelse table` shows the results of any task"
-        raise refusal("TRIAL", fault, f"must be one of the task {task.name}; {hint}")
+        raise refusal("TRIAL", fault, f"{_of_task(path.parent, card)}; {hint}")
     return replace(card, sets_without_artifacts=current.sets_without_artifacts)
+
+
+def _of_task(study: Path, card: Card) -> str:
+    """What to add to a command on a trial of the study, such as "add task=mine"."""
+    record = unless_damaged(partial(read_study, study), None)
+    options = record.chosen.get("options", {}) if record else {}
+    return f"add task={options.get('task', card.name)}"
 
 
 def _with_places(

@@ -69,7 +69,11 @@ CASES: dict[str, tuple[Any, ...]] = {
     ),
     "no command": (
         (DEFINITION[: DEFINITION.index("args:")], ""),
-        ['task (command line) is "mine", but there is no module mine … known: translation'],
+        ["command (conf/task/mine.yaml:1) is missing write the command"],
+    ),
+    "a misspelled command": (
+        ("command:", "comand:"),
+        ["comand (conf/task/mine.yaml:1) is not a key … did you mean command?"],
     ),
     "data that is not there": (
         (STEPS, f"data: [train.pi]\n{STEPS}"),

@@ -227,6 +227,24 @@ def test_the_only_task_of_a_folder_is_taken(tmp_path: Path) -> None:
     message = refusal(folder, "plan")
     assert "task is missing, and this folder has several" in message
     assert "task=other, task=small, task=translation" in message
+    message = refusal(folder, "plan", "sweep.nam=study")
+    assert "sweep.nam (command line) is not a key" in message
+    assert "did you mean sweep.name?" in message
+    assert "task is missing" in message
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("sweep.vary={train.rate: [1], train.rate: [2]}", "sweep.vary (command line) gives"),
+        ("sweep.vary=[{train.rate: 1, train.rate: 2}]", "sweep.vary (command line) gives"),
+        ("sweep.references={a: b, a: c}", "sweep.references (command line) gives a twice"),
+    ],
+)
+def test_a_key_that_is_given_twice_in_braces_is_refused(
+    tmp_path: Path, override: str, said: str
+) -> None:
+    assert said in refusal(write_task(tmp_path), "plan", override)
 
 
 def test_a_task_cannot_take_the_rows_of_translation(tmp_path: Path) -> None:

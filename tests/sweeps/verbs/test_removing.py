@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from allelse_in_folder import contents
 from finished_trials import study_in, sweep
-from typed import printed, refusal
+from typed import printed, refusal, typed
 
 from sweeps.planning.continuation import plan_sweep
 from sweeps.planning.studies.trial_lock import trial_lock
@@ -222,6 +222,17 @@ def test_nothing_is_restored_over_anything(folder: Path) -> None:
     assert "belongs to the study synthetic-tiny, which is not in" in refusal(
         folder, "restore", "big-s1"
     )
+
+
+def test_a_refusal_does_not_deny_what_was_restored_before(folder: Path) -> None:
+    printed(folder, "drop", "big", "--yes")
+    printed(folder, "drop", "d_smoothing_0", "--yes")
+    sweep(folder, "sweep.rows=[big]", "sweep.seeds=[1]", add=True)
+    outcome = typed(folder, "restore", "d_smoothing_0", "big")
+    assert outcome.stdout.startswith("Restored d_smoothing_0-s1, d_smoothing_0-s2")
+    assert "big-s1 is a trial of synthetic-tiny again" in outcome.stderr
+    assert outcome.stderr.rstrip().endswith("Nothing else was restored.")
+    assert "d_smoothing_0-s1" in names(study_in(folder))
 
 
 def test_a_running_trial_of_another_process_keeps_its_folder(folder: Path) -> None:

@@ -170,7 +170,7 @@ def test_what_is_wrong_is_refused(folder: Path, words: list[str], said: str) -> 
 
 def test_verbs_of_another_task_refuse_it(folder: Path) -> None:
     message = refusal(folder, "translate", "base-s1", "sweep.name=s")
-    assert "base-s1 is a trial of the task small must be one of the task translation" in message
+    assert "base-s1 is a trial of the task small add task=small;" in message
 
 
 def test_a_verb_without_a_trained_first_is_refused(tmp_path: Path) -> None:

@@ -139,6 +139,7 @@ def test_it_is_repeated_with_more_runs_and_replaces_no_other_study(folder: Path)
     second = json.loads((folder / "runs" / "runs" / "study.json").read_text())
     assert second["identity"] == first["identity"]
     assert len(list((folder / "runs" / ".trash").iterdir())) == 1
+    assert "the whole study" in printed(folder, "restore")
     (folder / "other.csv").write_text(WANDB, "utf-8")
     words = ("import", "other.csv", *WORDS[2:], "sweep.name=runs")
     refused_for(
