@@ -167,13 +167,17 @@ def _examine_size(subject: str, size: int, least: int, advice: str) -> Examined:
 
 
 def _examine_configuration() -> Examined:
-    """Whether all rows of the default sweep compose."""
+    """Whether all rows of the default sweep compose, for each task of this folder."""
+    from sweeps.config.tasks import DEFAULT_TASK, tasks_in
     from sweeps.planning.study_rows.command_task import library_of
     from sweeps.planning.study_rows.compose import compose_sweep
     from sweeps.problems import RefusedError
 
-    try:
-        rows = len(compose_sweep([], library_of([], Path.cwd())).rows)
-    except RefusedError as error:
-        return Examined("conf", "failed", str(error.problems[0]), "fix this file")
+    rows = 0
+    for name in tasks_in(Path.cwd()) or [DEFAULT_TASK]:
+        task = [f"task={name}"]
+        try:
+            rows += len(compose_sweep(task, library_of(task, Path.cwd())).rows)
+        except RefusedError as error:
+            return Examined("conf", "failed", str(error.problems[0]), "fix this file")
     return Examined("conf", "ok", f"{rows} rows compose")

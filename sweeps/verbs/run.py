@@ -9,7 +9,7 @@ from rich.markup import escape
 
 from sweeps.console import ERR, OUT, next_verb, print_line, printing_ends_nothing, typed_command
 from sweeps.planning.studies.advice import command
-from sweeps.planning.studies.study_overrides import SELECTING, looking
+from sweeps.planning.studies.study_overrides import looking, on_recorded
 from sweeps.problems import refusal
 from sweeps.verbs.command import (
     Add,
@@ -158,10 +158,10 @@ def _print_outcome(
         write_report(table, plan.shared)
     unfinished = {trial.name for trial in plan.trials if _could_have_finished(trial)}
     if unfinished:
-        selecting = SELECTING if len(plan.trials) < len(study.trials) else ()
         from sweeps.planning.studies.named_study import going_on
 
-        words = going_on(plan.folder, overrides, selecting)
+        is_part = len(plan.trials) < len(study.trials)
+        words = (on_recorded if is_part else going_on)(plan.folder, overrides)
         next_run(verb, study, plan.shared, words, bool(failed))
         return 1 if failed or not unfinished <= {*stopped} else 130
     following = "report"

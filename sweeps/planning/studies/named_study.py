@@ -111,17 +111,14 @@ def _with_name(settings: Settings, study: str) -> Settings:
     return replace(settings, sweep=replace(settings.sweep, name=study))
 
 
-def going_on(
-    study: Path, overrides: list[str] | None, *kinds: tuple[str, ...], scores_again: bool = False
-) -> list[str]:
+def going_on(study: Path, overrides: list[str] | None, scores_again: bool = False) -> list[str]:
     """The overrides for a verb that runs the study: its name, and the settings that may change.
 
-    ``kinds`` are further ones to keep. ``scores_again``: also the ones that score trials again.
+    ``scores_again``: also those that score trials again.
     """
     observing, scoring = _task_kinds(overrides)
-    if scores_again:
-        kinds = (scoring, *kinds)
-    return [by_name(study), *chosen(overrides, FREE, observing, *kinds)]
+    changing = scoring if scores_again else ()
+    return [by_name(study), *chosen(overrides, FREE, observing, changing)]
 
 
 def _task_kinds(overrides: list[str] | None) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -15,19 +15,12 @@ FREE = (
     "sweep.max_failures=",
     "sweep.stall_minutes=",
     "sweep.share=",
+    "sweep.references",
+    "sweep.paired=",
+    "sweep.margin=",
     "data.mirror=",
 )
 """The settings of a study that may change at any time, in addition to those that only observe."""
-SELECTING = (
-    "sweep=",
-    "sweep.rows=",
-    "sweep.vary",
-    "sweep.seeds=",
-    "sweep.base_seeds=",
-    "sweep.references",
-    "row=",
-    "train.seed=",
-)
 
 
 def naming(overrides: Sequence[str] | None) -> list[str]:
@@ -44,6 +37,14 @@ def chosen(overrides: Sequence[str] | None, *kinds: tuple[str, ...]) -> list[str
     """The overrides of these kinds, in the order typed."""
     starts = tuple(start for kind in kinds for start in kind)
     return [override for override in overrides or [] if override.startswith(starts)]
+
+
+def on_recorded(study: Path, overrides: Sequence[str] | None) -> list[str]:
+    """The same overrides, but with the recorded study's name in place of what makes it up. A sweep
+    also selects rows."""
+    in_name = tuple(name for name in STUDY_NAMES if name != "sweep=")
+    kept = [override for override in overrides or [] if not override.startswith(in_name)]
+    return [by_name(study), *kept]
 
 
 def by_name(study: Path) -> str:

@@ -8,7 +8,7 @@ import typer
 from sweeps.config.files import BASE
 from sweeps.console import OUT, next_command, next_verb, print_json
 from sweeps.planning.studies.published_copy import continuing
-from sweeps.planning.studies.study_overrides import SELECTING, looking
+from sweeps.planning.studies.study_overrides import looking, on_recorded
 from sweeps.verbs.command import (
     Add,
     ChangedCode,
@@ -116,8 +116,10 @@ def _overrides_to_run(plan: "Plan", overrides: list[str] | None) -> list[str]:
 
     words = list(overrides or [])
     if plan.before is not None and plan.before.begun:
-        selecting = SELECTING if plan.partial or plan.added else ()
-        words = going_on(plan.folder, overrides, selecting, scores_again=True)
+        if plan.partial or plan.added:
+            words = on_recorded(plan.folder, overrides)
+        else:
+            words = going_on(plan.folder, overrides, scores_again=True)
     return [*words, "--add"] if plan.added else words
 
 

@@ -73,7 +73,16 @@ def test_a_plan_of_a_new_study_leads_to_a_sweep_with_the_same_overrides(tmp_path
             ["decode.beam=2", "cluster.workers=2"],
             ["base-s1", *MISSING],
         ),
-        (["sweep.rows=[base,big]", STEPS, "--add"], ["sweep.rows=[base,big]", "--add"], ["big-s1"]),
+        (
+            ["sweep.rows=[base,big]", STEPS, "--add"],
+            ["sweep.rows=[base,big]", STEPS, "--add"],
+            ["big-s1"],
+        ),
+        (
+            ["row=base", "model.p_drop=0.2,0.3", STEPS, "--add"],
+            ["row=base", "model.p_drop=0.2,0.3", STEPS, "--add"],
+            ["p_drop_0.2-s1", "p_drop_0.3-s1"],
+        ),
     ],
 )
 def test_a_plan_of_a_recorded_study_leads_to_what_it_showed(
