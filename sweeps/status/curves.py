@@ -16,7 +16,7 @@ from tracking.statistics.table_rows import BASE
 from tracking.study import Study
 from tracking.words import number
 
-HIDDEN = ("system/", "nonfinite")
+HIDDEN = "system/"
 """Reported values that are no result of training."""
 NARROWEST = 38  # width of one plot, in characters
 WIDEST = 60

@@ -18,6 +18,7 @@ from sweeps.planning.studies.published_copy import writable
 from sweeps.planning.studies.study_overrides import names_study
 from sweeps.problems import RefusedError, refusal
 from sweeps.verbs.command import OverrideList, guarded, refuse_without_extra, taken_study
+from sweeps.verbs.remove import unsynced
 from tracking.study import Study, separate
 from tracking.uri import default_uri, without_password
 
@@ -39,7 +40,8 @@ def sync(
     refuse_without_extra()
     study, settings = writable(*taken_study(overrides))
     if again:
-        separate(study.folder)
+        with unsynced(study.folder):  # a process that sends now would use the earlier identity
+            separate(study.folder)
     return send(study, settings)
 
 

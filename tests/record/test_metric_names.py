@@ -129,6 +129,8 @@ def test_a_curve_that_is_called_like_a_number_of_the_whole_trial_stays_a_curve(
         "final/loss": "final_loss-",
         "delta/x@1": "delta_x_1-",
         "/last/x": "last_x-",
+        "seconds": "seconds-",
+        "val/score": "val/score-",
     }
     reported = ", ".join(f'"{name}": done' for name in curves)
     place.write({"toy.py": TOY.replace('{"train/loss": done}', f"{{{reported}}}")})

@@ -12,10 +12,12 @@ import mlflow
 import pytest
 from other_tasks import digits
 from studies_on_disk import Store, begin, history, make_study, only_run, report, runs_of, send
+from typed import refusal
 
 from tracking.activity.runners import Runner, announce, withdraw
 from tracking.attempts import own_process
-from tracking.mlflow.ledger import lag
+from tracking.mlflow.ledger import lag, sync_lock
+from tracking.mlflow.pages import samples
 from tracking.study import Study, write_study
 
 DEVICE_COSTS = {"device_flops": 7.5e6, "mfu": 1e6 / 7.5e6}
@@ -102,6 +104,26 @@ def test_costs_of_devices_are_there_only_where_their_rates_are_known(synced: Syn
         "device_flops" not in metrics and "mfu" not in metrics and metrics["flops"] == 1e6
         for metrics in other_metrics
     )
+
+
+def test_only_a_line_feed_ends_a_text_of_a_sample(tmp_path: Path) -> None:
+    study = make_study(tmp_path / "texts", {"base": [1]})
+    folder = study.trial_folder(study.trials[0])
+    for name, text in {"hypotheses": "a1\u2028x\nb1\n", "references": "a\nb\n"}.items():
+        path = folder.artifact_path(name, "dev")
+        path.parent.mkdir(parents=True)
+        path.write_text(text, "utf-8")
+    rows = json.loads(samples(folder))["data"]
+    assert rows == [["dev 001", "a1\u2028x", "a"], ["dev 002", "b1", "b"]]
+
+
+def test_a_study_is_not_sent_as_new_runs_while_another_process_sends_it(tmp_path: Path) -> None:
+    study = make_study(tmp_path / "runs" / "sent", {"base": [1]})
+    record = (study.folder / "study.json").read_text()
+    with sync_lock(study.folder).acquire():
+        message = refusal(tmp_path, "sync", "--again")
+    assert "sent is being synced to MLflow by another process wait for it" in message
+    assert (study.folder / "study.json").read_text() == record
 
 
 def test_a_run_that_is_sent_again_has_each_point_once_and_one_model(

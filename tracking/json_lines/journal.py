@@ -19,7 +19,6 @@ REPORT = {
     "metrics": {...: float},
     "checkpoint": int | None,
 }
-NONFINITE = "nonfinite"  # the number of metrics in a report that were left out as NaN or infinite
 
 
 @dataclass(frozen=True)
@@ -119,21 +118,14 @@ def reports_behind(path: Path, after: int, everything: bool) -> int:
 def journal_line(
     ts: float, attempt: int, step: int, metrics: dict[str, float], checkpoint: int | None
 ) -> dict[str, Any]:
-    """A report as JSON, which has no NaN or infinity. Such metrics are left out, and the metric
-    ``nonfinite`` counts them: it shows a divergence."""
+    """A report as JSON, which has no NaN or infinity: such metrics are left out."""
     line: dict[str, Any] = {"ts": ts, "attempt": attempt, "step": step}
     if checkpoint is not None:
         line["checkpoint"] = checkpoint
-    line["metrics"] = _finite(metrics)
+    line["metrics"] = {
+        name: float(value) for name, value in metrics.items() if math.isfinite(value)
+    }
     return line
-
-
-def _finite(metrics: dict[str, float]) -> dict[str, float]:
-    finite = {name: float(value) for name, value in metrics.items() if math.isfinite(value)}
-    dropped = len(metrics) - len(finite)
-    if dropped:
-        finite[NONFINITE] = float(dropped)
-    return finite
 
 
 def restore_journal(path: Path, attempt: int, step: int, history: Iterable[PastReport]) -> None:

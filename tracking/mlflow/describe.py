@@ -195,7 +195,8 @@ class Described:
             reported.update(line.metrics)
         curves = sorted(name for name in reported if pages.own_metric(self.card, name) is None)
         metrics = [metric.name for metric in self.card.metrics]
-        return changed([*metrics, *self._settings, *self._scoring], curves)
+        names = [*metrics, *self._settings, *self._scoring]
+        return changed(names, curves, pages.own_curves(self.card))
 
     @cached_property
     def _scoring(self) -> dict[str, str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from tracking.study import STUDY_FILE, Study
 from tracking.trial import TrialFolder
 
-FORM = "2"
+FORM = "3"
 """Bumped when runs get different content from the same files: every store then counts as behind."""
 
 

@@ -4,8 +4,9 @@ readable new one."""
 import hashlib
 import posixpath
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
+from tracking.card import COSTS, DEVICE_COSTS
 from tracking.mlflow.runs import SUMMARIES
 
 LONGEST = 200
@@ -28,12 +29,15 @@ def legal(name: str) -> str:
     return _with_digest(name)
 
 
-def legal_curve(name: str) -> str:
-    """The name of a reported metric in MLflow.
+def legal_curve(name: str, taken: Collection[str] = ()) -> str:
+    """The name of a reported metric in MLflow; none of the ``taken`` names.
 
-    It never begins like the numbers of a trial, such as `best/`.
+    It never begins like the numbers of a trial, such as `best/`, and is never called like one of
+    its costs, such as `seconds`.
     """
     name_in_mlflow = legal(name)
+    if name_in_mlflow in (*COSTS, *DEVICE_COSTS, *taken):
+        return _with_digest(name)
     if name_in_mlflow.startswith(SUMMARIES):
         return _with_digest(name).replace("/", "_", 1)
     return name_in_mlflow
@@ -47,12 +51,15 @@ def _with_digest(name: str) -> str:
     return f"{'/'.join(folders)}-{digest}"
 
 
-def changed(names: Iterable[str], curves: Iterable[str]) -> dict[str, str]:
+def changed(
+    names: Iterable[str], curves: Iterable[str], taken: Collection[str] = ()
+) -> dict[str, str]:
     """The task's names that differ in MLflow, each with its name there.
 
-    ``curves`` are reported metrics.
+    ``curves`` are reported metrics, which get none of the ``taken`` names.
     """
-    pairs = {name: legal(name) for name in names} | {name: legal_curve(name) for name in curves}
+    pairs = {name: legal(name) for name in names}
+    pairs |= {name: legal_curve(name, taken) for name in curves}
     return {name: in_mlflow for name, in_mlflow in pairs.items() if in_mlflow != name}
 
 

@@ -51,7 +51,12 @@ def journal_name(card: Card, name: str) -> str:
     """`val/<metric>` for a metric of the card on its own set, such as `dev/<metric>`; a curve's
     name for others."""
     metric = own_metric(card, name)
-    return legal_curve(name) if metric is None else f"{VAL}{legal(metric)}"
+    return legal_curve(name, own_curves(card)) if metric is None else f"{VAL}{legal(metric)}"
+
+
+def own_curves(card: Card) -> list[str]:
+    """The curves in MLflow of the card's metrics on their own sets, which no other one may join."""
+    return [f"{VAL}{legal(metric.name)}" for metric in card.metrics]
 
 
 def own_metric(card: Card, name: str) -> str | None:
@@ -172,11 +177,16 @@ def samples(folder: TrialFolder) -> str:
 
 
 def _rows(text_folders: Sequence[Path], set_name: str) -> list[list[str]]:
-    texts = [_text(path / f"{set_name}.txt").splitlines() for path in text_folders]
+    texts = [_lines(path / f"{set_name}.txt") for path in text_folders]
     rows = []
     for number, lines in enumerate(islice(zip_longest(*texts, fillvalue=""), LINES_PER_SET), 1):
         rows.append([f"{set_name} {number:03d}", *lines])
     return rows
+
+
+def _lines(path: Path) -> list[str]:
+    """Those of a file, where only a line feed ends a line; none if it is missing or unreadable."""
+    return _text(path).split("\n")[:-1]
 
 
 def _text(path: Path) -> str:

@@ -43,7 +43,9 @@ IDENTITIES = word_set(
     "logging_dir save_dir run_dir workdir report_to host hostname node pid key change attempts "
     "heartbeatat lifecycle_stage group_name worker device_flops mfu"
 )
-"""These never tell one row from another."""
+"""These rarely tell one row from another."""
+CHOSEN_IDENTITIES = word_set("name trial run agent sweep group job_type jobtype change worker")
+"""Those that a program may also take as a setting."""
 NAMES = ("name", "run_name", "runname", "tags.mlflow.runname", "trial", "run", "run_id", "id")
 """Columns that name a run, the best one first."""
 STATES = ("state", "status")
@@ -222,6 +224,22 @@ def settings_called_like_scores(
         if role == "measured"
         and is_metric_name(column)
         and not _has_fractions(_numbers(table, column))
+        and _separates_rows(table, roles, column, seed)
+    ]
+
+
+def settings_called_like_identities(
+    table: SourceTable, roles: Mapping[str, str], seed: str | None
+) -> list[str]:
+    """Texts such as the group of a method: without them rows have the same seeds again and
+    again."""
+    return [
+        column
+        for column, role in roles.items()
+        if role in ("name", "words", "unused")
+        and is_called(column, CHOSEN_IDENTITIES)
+        and is_shared_text(table, column)
+        and seed is not None
         and _separates_rows(table, roles, column, seed)
     ]
 

@@ -3,7 +3,7 @@
 import csv
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import StringIO
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from tracking.observed.source_table import (
 BYTE_ORDER_MARK = "\ufeff"
 INDEX_NAME = re.compile(r"(?:Unnamed: \d+(?:\.\d+)*)?")
 """The head of pandas' index, as it writes it, and as it reads and writes it again."""
+DECIMAL_POINT = re.compile(r"[+-]?\d*\.\d+(?:[eE][+-]?\d+)?\s*%?")
 DELIMITERS = (",", ";", "\t")
 LONGEST_FIELD = 1 << 24
 """Characters: W&B writes whole objects into a cell."""
@@ -34,7 +35,7 @@ def read_csv(path: Path) -> SourceTable:
     delimiter = _delimiter(text)
     head, *lines = list(_lines(path, text, delimiter)) or [[]]
     _check_head(path, head)
-    if delimiter != ",":
+    if delimiter != "," and not _has_decimal_point(lines):
         lines = [list(map(with_decimal_point, cells)) for cells in lines]
     table = [_line(path, head, number, cells) for number, cells in enumerate(lines, 2)]
     if not table:
@@ -52,6 +53,11 @@ def _lines(path: Path, text: str, delimiter: str) -> Iterator[list[str]]:
                 yield cells
     except csv.Error as error:
         raise DamagedFileError(path, f"not csv: {error}") from None
+
+
+def _has_decimal_point(lines: Iterable[Iterable[str]]) -> bool:
+    """Whether any number has one: then a comma between digits separates thousands."""
+    return any(DECIMAL_POINT.fullmatch(cell.strip()) for cells in lines for cell in cells)
 
 
 def _delimiter(text: str) -> str:

@@ -18,6 +18,7 @@ from tracking.observed.source_table import (
     shown_path,
 )
 from tracking.uri import without_password
+from tracking.written.formats.mlflow_store import from_store
 
 MLFLOW = "mlflow:"
 """Before the address of a store, where a source is named."""
@@ -132,7 +133,7 @@ def _line(run: Any) -> dict[str, Value]:
     }
     line |= {f"params.{name}": cell_value(text) for name, text in run.data.params.items()}
     line |= {f"tags.{name}": cell_value(text) for name, text in run.data.tags.items()}
-    line |= {f"metrics.{name}": float(value) for name, value in run.data.metrics.items()}
+    line |= {f"metrics.{name}": from_store(value) for name, value in run.data.metrics.items()}
     return line | _datasets(run)
 
 
@@ -154,5 +155,5 @@ def _curve(client: Any, run_ids: Sequence[str], place: int, column: str) -> list
     history = client.get_metric_history(run_ids[place], name)
     points = []
     for point in history:
-        points.append(CurvePoint(point.timestamp / MS, point.step, point.value))
+        points.append(CurvePoint(point.timestamp / MS, point.step, from_store(point.value)))
     return sorted(points, key=lambda point: (point.step, point.ts))

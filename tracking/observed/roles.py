@@ -10,6 +10,7 @@ from functools import partial
 from typing import Literal
 
 from tracking.observed.columns import (
+    CHOSEN_IDENTITIES,
     CODE,
     CODE_NAMES,
     COSTS,
@@ -36,6 +37,7 @@ from tracking.observed.columns import (
     measured_settings,
     names_each_run,
     plain_name,
+    settings_called_like_identities,
     settings_called_like_scores,
     varies,
     words_of,
@@ -128,6 +130,9 @@ def roles_of(table: SourceTable, asked: Asked) -> Roles:
         roles[column] = "setting"
     for column in measured_settings(table, roles, seed):
         roles[column] = "measured"
+    if row is None:
+        for column in settings_called_like_identities(table, roles, seed):
+            roles[column] = "setting"
     if not asked.metrics:
         metrics = guessed_metrics(table, roles)
         for metric in metrics:
@@ -190,7 +195,8 @@ def _role(table: SourceTable, column: str) -> Role:
     if column.startswith("metrics."):
         is_step = is_called(column, {*STEPS_REACHED, "steps"})
         return "steps" if is_step else _cost_or(column, "measured")
-    by_name = _attribute(column) or _origin(column)
+    is_param = column.startswith("params.")
+    by_name = (_unused_param(column) if is_param else _attribute(column)) or _origin(column)
     if by_name is not None:
         return by_name
     if column.startswith("tags."):
@@ -199,6 +205,12 @@ def _role(table: SourceTable, column: str) -> Role:
         return "measured"
     is_number_of_run = words_of(column)[-1:] in (["id"], ["ids"]) and is_own(table, column)
     return "unused" if is_number_of_run or names_each_run(table, column) else "setting"
+
+
+def _unused_param(column: str) -> Role | None:
+    """A param of MLflow is a setting, even if it is called like a cost, unless it is a path or the
+    like."""
+    return "unused" if is_called(column, IDENTITIES - CHOSEN_IDENTITIES) else None
 
 
 def _cost_or(column: str, role: Role) -> Role:

@@ -200,6 +200,8 @@ def _costs(
         values = [line.get(column) for column in columns if is_called(column, names)]
         numbers = [value for value in values if isinstance(value, int | float)]
         numbers = [number for number in numbers if math.isfinite(number)]
+        if cost == "params":
+            numbers = [number for number in numbers if float(number).is_integer()]
         if numbers:
             costs[cost] = numbers[0]
     if "seconds" not in costs and began is not None and ended is not None:

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from typed import printed, refused_for
 
+from allelse import load
+
 
 def imported(folder: Path, text: str, *words: str) -> dict[str, Any]:
     """What the command says of a file with this text, as JSON."""
@@ -191,6 +193,36 @@ def test_percent_and_decimal_commas_are_numbers(text: str, tmp_path: Path) -> No
     answer = imported(tmp_path, text, "--base", "lr=0.5")
     assert seeds_by_change(answer) == {"base": [1, 2], "lr 2": [1, 2]}
     assert [row["accuracy"] for row in table(tmp_path)] == pytest.approx([90.2, 91.3])
+
+
+def test_a_comma_separates_thousands_where_the_point_is_the_decimal_mark(tmp_path: Path) -> None:
+    text = "lr\tseed\tsteps\taccuracy\n0.5\t1\t10,000\t0.51\n2.0\t1\t10,000\t0.61\n"
+    answer = imported(tmp_path, text, "--base", "lr=0.5")
+    assert "steps" not in answer["unused"]
+    assert [row["accuracy"] for row in table(tmp_path)] == [0.51, 0.61]
+    assert "10,000" in (tmp_path / "runs" / "runs" / "study.json").read_text()
+
+
+@pytest.mark.parametrize("column", ["Group", "agent", "name"])
+def test_a_text_of_a_tracker_is_a_setting_if_only_it_separates_seeds(
+    column: str, tmp_path: Path
+) -> None:
+    lines = [
+        f"{method},{lr},{seed},0.8{index}{seed}"
+        for index, method in enumerate(("baseline", "ours"), 1)
+        for lr in (0.1, 0.2)
+        for seed in (1, 2)
+    ]
+    text = "\n".join([f"{column},lr,seed,accuracy", *lines])
+    answer = imported(tmp_path, text, "--base", f"{column}=baseline")
+    assert list(seeds_by_change(answer).values()) == [[1, 2]] * 4
+    assert answer["doubts"] == []
+
+
+def test_parameters_that_are_no_whole_number_are_left_out(tmp_path: Path) -> None:
+    text = "lr,seed,n_params,accuracy\n1,1,65.1,0.5\n2,1,65.1,0.6\n"
+    imported(tmp_path, text, "--base", "lr=1")
+    assert load(tmp_path / "runs" / "runs").trials["params"].isna().all()
 
 
 def test_scores_that_are_text_are_named_as_the_cause(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Runs that a training script logged to MLflow, with curves: read through MLflow's client."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,31 @@ def log(client: Any, experiment: str, lr: str, seed: int, values: list[float]) -
     client.log_batch(run, metrics, params, tags)
     client.set_terminated(run, "FINISHED", end_time=1_790_000_160_000 + seed)
     return run
+
+
+def test_params_are_settings_and_an_infinite_score_is_one(
+    runs: Path, store: Store, tmp_path: Path
+) -> None:
+    """Whatever the params are called; MLflow's database keeps infinity as the largest float."""
+    client, _ = store
+    experiment = client.create_experiment("agents")
+    for agent, scores in {"dqn": (1.0, 1.5), "ppo": (2.0, math.inf)}.items():
+        for seed, score in enumerate(scores, 1):
+            run = client.create_run(experiment).info.run_id
+            params = [Param("agent", agent), Param("duration", "10"), Param("seed", str(seed))]
+            client.log_batch(run, [Metric("reward", score, 1_790_000_000_000, 5)], params)
+            client.set_terminated(run, "FINISHED")
+    words = ("--experiment", "agents", "--base", "agent=dqn", "--metric", "reward:up")
+    answer = json.loads(
+        printed(tmp_path, "import", f"mlflow:{default_uri(runs)}", *words, "--json")
+    )
+    assert {row["change"]: row["seeds"] for row in answer["rows"]} == {
+        "base": [1, 2],
+        "agent ppo": [1, 2],
+    }
+    lines = json.loads(printed(tmp_path, "table", "--format", "json"))
+    assert [line["reward"] for line in lines] == [1.25, 2.0]
+    assert "1 of 2 diverged" in lines[1]["note"]
 
 
 def test_an_experiment_is_read_with_curves_and_best_values_are_no_last_ones(

@@ -87,6 +87,11 @@ def test_csv_has_empty_cells_and_a_header_that_grows(program: Program) -> None:
     assert program.points() == [("loss", 0.125, 14)]
 
 
+def test_a_quoted_name_of_a_column_may_hold_the_delimiter(program: Program) -> None:
+    program.append("log.csv", 'step,"f1 (macro, weighted)",acc\n1,0.5,0.9\n')
+    assert program.points() == [("f1 (macro, weighted)", 0.5, 1), ("acc", 0.9, 1)]
+
+
 def test_csv_as_pandas_writes_it_again_for_each_epoch(program: Program) -> None:
     table = program.folder / "history.csv"
     table.write_text(",epoch,loss\n0,1,0.5\n")

@@ -37,7 +37,8 @@ class CsvTable(GrowingPoints):
 
     def _read_header(self, line: str) -> None:
         self._delimiter = max(DELIMITERS, key=line.count)
-        self._header = [name.strip().strip('"') for name in line.split(self._delimiter)]
+        (names,) = csv.reader([line], delimiter=self._delimiter)
+        self._header = [name.strip() for name in names]
         if len(self._header) > MOST_COLUMNS:
             raise UnreadError(
                 f"has {len(self._header)} columns, which are data rather than metrics"

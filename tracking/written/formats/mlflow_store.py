@@ -1,6 +1,8 @@
 """MLflow's stores below a folder, without its package: a file for each metric, or SQLite."""
 
+import math
 import sqlite3
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -16,6 +18,11 @@ NAME = "mlflow.db"
 LONGEST_WAIT_S = 0.2
 """For a writer that holds the database. Later it is asked again."""
 NEW_METRICS = "SELECT rowid, key, value, step, is_nan FROM metrics WHERE rowid > ? ORDER BY rowid"
+
+
+def from_store(value: float) -> float:
+    """A number as it was logged: MLflow's databases keep infinity as the largest float."""
+    return math.copysign(math.inf, value) if abs(value) == sys.float_info.max else value
 
 
 class MlflowMetricFile(GrowingPoints):
@@ -76,5 +83,5 @@ class MlflowDatabase:
             raise UnreadError(f"is no database of MLflow's: {error}") from None
         for row, name, value, step, is_nan in rows:
             self._newest = row
-            number = float("nan") if is_nan else float(value)
+            number = math.nan if is_nan else from_store(float(value))
             yield WrittenPoint(str(name), number, int(step), SOURCE)
