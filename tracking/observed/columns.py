@@ -44,7 +44,7 @@ IDENTITIES = word_set(
     "heartbeatat lifecycle_stage group_name worker device_flops mfu"
 )
 """These rarely tell one row from another."""
-CHOSEN_IDENTITIES = word_set("name trial run agent sweep group job_type jobtype change worker")
+CHOSEN_IDENTITIES = word_set("agent sweep group group_name job_type jobtype change worker")
 """Those that a program may also take as a setting."""
 NAMES = ("name", "run_name", "runname", "tags.mlflow.runname", "trial", "run", "run_id", "id")
 """Columns that name a run, the best one first."""
@@ -231,15 +231,16 @@ def settings_called_like_scores(
 def settings_called_like_identities(
     table: SourceTable, roles: Mapping[str, str], seed: str | None
 ) -> list[str]:
-    """Texts such as the group of a method: without them rows have the same seeds again and
-    again."""
+    """Texts such as the group of a method, next to a setting that varies: without them rows have
+    the same seeds again and again."""
+    if seed is None or not _varying(table, roles, ()):
+        return []
     return [
         column
         for column, role in roles.items()
-        if role in ("name", "words", "unused")
+        if role in ("words", "unused")
         and is_called(column, CHOSEN_IDENTITIES)
         and is_shared_text(table, column)
-        and seed is not None
         and _separates_rows(table, roles, column, seed)
     ]
 

@@ -203,7 +203,7 @@ def test_a_comma_separates_thousands_where_the_point_is_the_decimal_mark(tmp_pat
     assert "10,000" in (tmp_path / "runs" / "runs" / "study.json").read_text()
 
 
-@pytest.mark.parametrize("column", ["Group", "agent", "name"])
+@pytest.mark.parametrize("column", ["Group", "agent"])
 def test_a_text_of_a_tracker_is_a_setting_if_only_it_separates_seeds(
     column: str, tmp_path: Path
 ) -> None:
