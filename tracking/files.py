@@ -39,6 +39,9 @@ REMEDIES = {
     "lock.json": "put back your copy of it",
 }
 
+TABLES = (".csv", ".tsv", ".txt")
+"""Endings of files that a person wrote."""
+
 
 class DamagedFileError(ValueError):
     """A file that no reader can use. ``line`` counts from 1; None means the whole file."""
@@ -59,6 +62,8 @@ class DamagedFileError(ValueError):
             return REMEDIES[self.path.name]
         if self.path.suffix == ".jsonl":
             return "`allelse evaluate` evaluates the set again"
+        if self.path.suffix in TABLES:
+            return "correct it, then run the command again"
         return "move it away"
 
     @property

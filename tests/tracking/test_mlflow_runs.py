@@ -126,6 +126,22 @@ def test_a_study_is_not_sent_as_new_runs_while_another_process_sends_it(tmp_path
     assert (study.folder / "study.json").read_text() == record
 
 
+def test_runs_in_a_shared_experiment_are_found_without_the_ledger(
+    runs: Path, store: Store
+) -> None:
+    """Also by a command that does not name the experiment."""
+    study = make_study(runs / "shared", {"base": [1]})
+    begin(study.trial_folder(study.trials[0]))
+    send(study)
+    (study.folder / "mlflow-ledger.json").unlink()
+    send(study, experiment=None)
+    client = store[0]
+    experiments = [experiment.experiment_id for experiment in client.search_experiments()]
+    query = f"tags.`sweep.identity` = '{study.mark}' and tags.`trial.key` != ''"
+    (run,) = client.search_runs(experiments, query)
+    assert run.info.experiment_id == store[1]
+
+
 def test_a_run_that_is_sent_again_has_each_point_once_and_one_model(
     synced: Synced, store: Store
 ) -> None:

@@ -12,7 +12,7 @@ and makes its folder.
 import logging
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any, Literal
@@ -27,6 +27,7 @@ from tracking.uri import artifact_folder, default_uri
 
 Status = Literal["RUNNING", "FINISHED", "FAILED", "KILLED"]
 MOST_RESULTS = 50_000  # MLflow's limit per search
+PAGE = 1000  # experiments per request
 SHORT = 6  # characters of an identity that follow the name of a second study's experiment
 CONTEXT = "mlflow.data.context"  # the tag that says what a run used a dataset for
 LOCK_S = 60.0  # how long another study may take to open its store
@@ -237,8 +238,8 @@ def open_store(study: Path, uri: str, experiment: str | None) -> Store:
     """The store at ``uri`` for the study in this folder. Creates the default store if it is
     missing.
 
-    The experiment is that of the study's runs, or else the one with the name ``experiment`` or the
-    study's name. A lock keeps the sweeps of several studies from creating the same store or
+    The experiment is that of the study's runs, which their tags tell if the ledger is lost, or else
+    the one with the name ``experiment`` or the study's name. A lock keeps the sweeps of several studies from creating the same store or
     experiment at once. Raises what MLflow raises, and filelock's Timeout.
     """
     silence()
@@ -248,12 +249,34 @@ def open_store(study: Path, uri: str, experiment: str | None) -> Store:
             follow_move(runs)
             create(runs)
         client = connected(uri)
+        identity = read_study(study).mark
         sent = study_run(study, uri)
-        run = sent.run if sent else None
-        mark = read_study(study).mark if experiment in (None, study.name) else ""
+        run = sent.run if sent else _run_by_tags(client, identity)
+        mark = identity if experiment in (None, study.name) else ""
         name = experiment or study.name
         experiment_id = _experiment(client, run, name, mark, artifacts_of(uri, runs))
         return Store(client, experiment_id)
+
+
+def _run_by_tags(client: Any, identity: str) -> str | None:
+    """The id of the oldest run of the study itself, in any active experiment; None without one."""
+    experiments = [experiment.experiment_id for experiment in _experiments(client)]
+    is_study_run = f"tags.`{IDENTITY}` = {quoted(identity)} AND tags.kind = '{STUDY}'"
+    oldest = client.search_runs(
+        experiments, is_study_run, max_results=1, order_by=["attributes.start_time"]
+    )
+    return oldest[0].info.run_id if oldest else None
+
+
+def _experiments(client: Any) -> Iterator[Any]:
+    """All active experiments, page by page."""
+    token = None
+    while True:
+        page = client.search_experiments(max_results=PAGE, page_token=token)
+        yield from page
+        token = page.token
+        if not token:
+            return
 
 
 def _experiment(client: Any, run: str | None, name: str, mark: str, artifacts: str | None) -> str:

@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import StringIO
+from itertools import zip_longest
 from pathlib import Path
 
 from tracking.files import DamagedFileError, decoded, read_whole
@@ -12,6 +13,7 @@ from tracking.observed.source_table import (
     SourceTable,
     Value,
     cell_value,
+    is_number,
     refused,
     shown_path,
     with_decimal_point,
@@ -37,6 +39,7 @@ def read_csv(path: Path) -> SourceTable:
     _check_head(path, head)
     if delimiter != "," and not _has_decimal_point(lines):
         lines = [list(map(with_decimal_point, cells)) for cells in lines]
+    _check_percent(path, head, lines)
     table = [_line(path, head, number, cells) for number, cells in enumerate(lines, 2)]
     if not table:
         raise DamagedFileError(path, "has no run: there is no line below its head")
@@ -72,6 +75,19 @@ def _check_head(path: Path, head: Sequence[str]) -> None:
         raise DamagedFileError(path, f"has two columns named {doubled[0]}", 1)
     if len(head) < 2:
         raise DamagedFileError(path, "must have at least two columns", 1)
+
+
+def _check_percent(path: Path, head: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
+    """Raises DamagedFileError for a column with 90.1% and 0.92: the second may mean 92%."""
+    for name, cells in zip(head, zip_longest(*lines, fillvalue=""), strict=False):
+        first_lines: dict[bool, int] = {}
+        for number, cell in enumerate(cells):
+            if is_number(cell_value(cell)):
+                first_lines.setdefault(cell.rstrip().endswith("%"), number)
+        if len(first_lines) == 2:
+            first, second = sorted(first_lines.values())
+            numbers = f"{cells[second].strip()} in {name}, but {cells[first].strip()} before it"
+            raise DamagedFileError(path, f"has {numbers}: write both with %, or neither", second + 2)
 
 
 def _line(path: Path, head: Sequence[str], number: int, cells: Sequence[str]) -> dict[str, Value]:

@@ -1,12 +1,12 @@
 """From a source to everything that was understood of it: ``csv`` or ``mlflow:URI``, then columns,
 runs, rows and doubts."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
-from tracking.observed.columns import TIMES, cells, is_called
+from tracking.observed.columns import TIMES, cells, is_called, last_part
 from tracking.observed.csv_file import read_csv
 from tracking.observed.doubt import TITLES, Doubt, named
 from tracking.observed.mlflow_store import MLFLOW, read_mlflow
@@ -32,6 +32,7 @@ from tracking.words import count_of, grouped
 
 NOT_OF_THE_RUN = ("steps", "metric", "measured", "cost", "start", "end")
 """Roles of columns that may differ between two lines of one run."""
+RATES = ("lr", "learning_rate", "learningRate")
 Curve = list[int]
 """The places of the lines of one run."""
 
@@ -50,20 +51,31 @@ def last_lines(table: SourceTable, roles: Roles, asked: Asked) -> CurveLines:
     counters = [column for column in roles.columns("steps") if column not in typed]
     if table.read_curve is not None or not counters:
         return CurveLines(table)
-    curves = _curves(table, roles)
-    for counter in counters:
-        if _are_curves(table, curves, counter, has_seed=roles.seed is not None):
-            return _shortened(table, curves, counter)
-    return CurveLines(table)
-
-
-def _curves(table: SourceTable, roles: Roles) -> list[Curve]:
-    """The lines that agree in all that describes their run."""
     columns = [
         column
         for column, role in roles.of.items()
         if role not in NOT_OF_THE_RUN and not is_called(column, TIMES)
     ]
+    for of_run in _columns_of_run(columns, typed, has_names=roles.first("name") is not None):
+        curves = _curves(table, of_run)
+        for counter in counters:
+            if _are_curves(table, curves, counter, has_seed=roles.seed is not None):
+                return _shortened(table, curves, counter)
+    return CurveLines(table)
+
+
+def _columns_of_run(
+    columns: list[str], typed: Collection[str | None], *, has_names: bool
+) -> Iterator[list[str]]:
+    """The columns that tell one run from another. If runs have names, first without the learning
+    rate, which a schedule changes from line to line."""
+    if has_names:
+        yield [column for column in columns if column in typed or last_part(column) not in RATES]
+    yield columns
+
+
+def _curves(table: SourceTable, columns: Sequence[str]) -> list[Curve]:
+    """The lines that agree in all these columns."""
     lines = enumerate(table.lines)
     return list(grouped((cells(line, columns), place) for place, line in lines).values())
 

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from tracking.observed.columns import (
     BEST_WORDS,
+    CHOSEN_IDENTITIES,
     IDENTITIES,
     MACHINE,
     TIMES,
@@ -53,10 +54,11 @@ def _columns_that_split(
     table: SourceTable, roles: Roles, groups: Sequence[Sequence[ObservedRun]]
 ) -> str:
     """Columns that are no settings, but look like some, in which runs of a group differ."""
+    never_settings = (IDENTITIES - CHOSEN_IDENTITIES) | MACHINE | TIMES
     columns = [
         column
-        for column in roles.columns("measured", "unused")
-        if not is_called(column, IDENTITIES | MACHINE | TIMES) and is_shared(table, column)
+        for column in roles.columns("measured", "unused", "words")
+        if not is_called(column, never_settings) and is_shared(table, column)
     ]
     names = [plain_name(column) for column in columns if _differs_within(table, column, groups)]
     verb = "is no setting" if len(names) == 1 else "are no settings"

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typed import printed, refused_for
+from typed import printed, refusal, refused_for
 
 from allelse import load
 
@@ -46,6 +46,21 @@ def test_a_line_per_epoch_is_a_curve_whose_last_line_counts(tmp_path: Path) -> N
     output = printed(tmp_path, "import", "runs.csv", "--base", "model=base")
     assert "12 lines are curves of 4 runs: the last line counts" in output
     assert "Read 4 runs" in output
+
+
+def test_a_scheduled_learning_rate_does_not_split_the_curve_of_a_named_run(tmp_path: Path) -> None:
+    lines = [
+        f"{model}{seed},{model},{seed},{epoch},{rate},{0.5 + epoch / 10 + seed / 1000}"
+        for model in ("base", "ours")
+        for seed in (1, 2)
+        for epoch, rate in ((0, 0.1), (1, 0.1), (2, 0.01))
+    ]
+    text = "\n".join(["name,model,seed,epoch,lr,accuracy", *lines])
+    answer = imported(tmp_path, text, "--base", "model=base")
+    assert answer["notes"] == ["12 lines are curves of 4 runs: the last line counts"]
+    assert answer["doubts"] == []
+    assert seeds_by_change(answer) == {"base": [1, 2], "model ours": [1, 2]}
+    assert [row["accuracy"] for row in table(tmp_path)] == pytest.approx([0.7015, 0.7015])
 
 
 def test_runs_without_seeds_that_ended_at_different_steps_are_no_curve(tmp_path: Path) -> None:
@@ -193,6 +208,22 @@ def test_percent_and_decimal_commas_are_numbers(text: str, tmp_path: Path) -> No
     answer = imported(tmp_path, text, "--base", "lr=0.5")
     assert seeds_by_change(answer) == {"base": [1, 2], "lr 2": [1, 2]}
     assert [row["accuracy"] for row in table(tmp_path)] == pytest.approx([90.2, 91.3])
+
+
+def test_a_percentage_beside_a_fraction_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "runs.csv").write_text("model,seed,acc\nbase,1,90.1%\nbase,2,0.92\n")
+    message = refusal(tmp_path, "import", "runs.csv")
+    assert "has 0.92 in acc, but 90.1% before it: write both with %, or neither correct it" in message
+
+
+def test_a_doubt_names_the_group_that_mixed_runs_without_seeds_differ_in(tmp_path: Path) -> None:
+    lines = ["ours,0.1,0.9", "ours,0.1,0.8", "theirs,0.1,0.5", "theirs,0.1,0.4"]
+    lines += [line.replace("0.1", "0.2") for line in lines]
+    answer = imported(tmp_path, "\n".join(["Group,lr,acc", *lines]), "--base", "lr=0.1")
+    assert [doubt["text"] for doubt in answer["doubts"]][0] == (
+        "8 runs have no seed: the table numbers them; "
+        "runs of one row differ in Group, which is no setting."
+    )
 
 
 def test_a_comma_separates_thousands_where_the_point_is_the_decimal_mark(tmp_path: Path) -> None:
