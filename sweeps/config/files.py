@@ -259,6 +259,16 @@ def lines_of(path: Path) -> dict[str, int]:
     return lines
 
 
+def line_of_default(path: Path, name: str) -> int | None:
+    """The line of a file's defaults list that names this option; None if none does."""
+    root = yaml.compose(path.read_text("utf-8-sig"), Loader=yaml.SafeLoader)
+    for file_key in _keys(root):
+        is_default = file_key.key.split(".")[0] == "defaults"
+        if is_default and re.split(r"[/@]", str(file_key.value.value))[-1] == name:
+            return file_key.line
+    return None
+
+
 def _keys(node: yaml.Node | None, key: str = "") -> Iterator[FileKey]:
     """Each dotted key below a node. The items of a list have the key of the list."""
     if isinstance(node, yaml.MappingNode):

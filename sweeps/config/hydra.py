@@ -23,21 +23,30 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override as Override
 from hydra.core.plugins import Plugins
 from hydra.core.utils import setup_globals
-from hydra.errors import HydraException
+from hydra.errors import HydraException, MissingConfigException
 from hydra.plugins.config_source import ConfigLoadError, ConfigResult
 from hydra.types import RunMode
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from sweeps.command_task.command_task import platform_values
-from sweeps.config.files import BASE, CONFIG, HEADER, Folders, file_problems, lines_of, reason_of
+from sweeps.config.files import (
+    BASE,
+    CONFIG,
+    HEADER,
+    Folders,
+    file_problems,
+    line_of_default,
+    lines_of,
+    reason_of,
+)
 from sweeps.config.key_hints import KeyHints
 from sweeps.config.schema import Schema
 from sweeps.config.settings import tree_type
 from sweeps.config.tasks import TaskSource
 from sweeps.fields import keys
 from sweeps.function_task import GROUP
-from sweeps.problems import Problem, RefusedError
+from sweeps.problems import Problem, RefusedError, Typo
 from sweeps.trees import Tree, dotted
 from tracking.shell import quoted
 
@@ -236,11 +245,24 @@ def _problem(error: Exception, folders: Folders, options: tuple[str, ...]) -> Pr
     row = next((text.partition("=")[2] for text in options if text.startswith("row=")), CONFIG)
     marked = Path(getattr(getattr(error, "problem_mark", None), "name", ""))
     file = marked if marked.is_absolute() else folders.find(f"row/{row}")
+    if isinstance(error, MissingConfigException) and file is not None:
+        return _missing_option(str(error.missing_cfg_file), file, folders)
     reason, line = reason_of(error)
     fault = f"cannot be composed: {reason}"
     if file is None:
         return Problem(row, fault, HOW_TO_COMPOSE)
     return Problem(file.stem, fault, HOW_TO_COMPOSE, place=f"{folders.show(file)}{line}")
+
+
+def _missing_option(missing: str, file: Path, folders: Folders) -> Problem:
+    """The problem of a file whose defaults list names an option that does not exist."""
+    group, _, name = missing.rpartition("/")
+    options = folders.options(group)
+    allowed = f"must be one of {', '.join(options)}" if options else HOW_TO_COMPOSE
+    line = line_of_default(file, name)
+    place = folders.show(file) + (f":{line}" if line else "")
+    fault = f'builds on {group} "{name}", which does not exist'
+    return Problem(file.stem, fault, allowed, Typo(name, tuple(options)), place)
 
 
 def option(group: str, name: str) -> str:

@@ -27,7 +27,6 @@ HYDRAS_OWN = {
     ),
 }
 """What to type instead, by the start of the key."""
-EXAMPLE = "train.steps=100"
 
 
 @dataclass
@@ -136,7 +135,7 @@ class _Reader:
         """Refuse them together: they may be parts of one text, which the shell split at its
         spaces."""
         key = next(iter(self.library.schema.short_names))
-        allowed = f"must look like {key}=VALUE, such as {EXAMPLE}"
+        allowed = f"must look like {key}=VALUE"
         are_plain = all(re.fullmatch(r"[\w./-]+", text) for text in texts)
         if not are_plain:
             allowed = f"{allowed}; {QUOTES}"

@@ -80,6 +80,11 @@ def _name_problems(settings: Settings) -> Iterator[Problem]:
     else:
         key = "scale.name"
         name = settings.scale.name
+    yield from study_name_problems(key, name)
+
+
+def study_name_problems(key: str, name: str) -> Iterator[Problem]:
+    """Why a study cannot have this name, which ``key`` gives."""
     if not _is_folder_name(name):
         yield Problem(key, f"is {in_quotes(name)}", FOLDER_NAME)
     elif (size := len(name.encode())) > LONGEST_STUDY_NAME:

@@ -57,8 +57,9 @@ MAKES_TASK = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 """Matches the text of a module that declares a task."""
-MAKES_FUNCTION_TASK = re.compile(r"^@(\w+\.)?task\(", re.MULTILINE)
-"""Matches the text of a module that makes a task of a function, which needs no base file."""
+STATES_BASE = re.compile(r"^@(\w+\.)?task\(|^[^#\n]*\bbase=", re.MULTILINE)
+"""Matches the text of a module whose task needs no base file: it has a function's defaults, or
+``base``."""
 
 
 def source_of(name: str, here: Path) -> TaskSource:
@@ -175,7 +176,7 @@ def tasks_in(here: Path) -> list[str]:
     or in Python."""
     modules = _task_modules(here)
     if not any((here / "conf" / "task").glob("*/*.yaml")):
-        modules = [name for name in modules if _makes_function_task(here / f"{name}.py")]
+        modules = [name for name in modules if _states_base(here / f"{name}.py")]
     return list(dict.fromkeys([*command_names(here), *modules]))
 
 
@@ -194,8 +195,8 @@ def _task_modules(here: Path) -> list[str]:
     ]
 
 
-def _makes_function_task(file: Path) -> bool:
-    return bool(MAKES_FUNCTION_TASK.search(file.read_text("utf-8", "replace")))
+def _states_base(file: Path) -> bool:
+    return bool(STATES_BASE.search(file.read_text("utf-8", "replace")))
 
 
 def _installed_tasks() -> dict[str, str]:

@@ -79,6 +79,7 @@ def test_names_that_are_taken_are_refused_and_nothing_moves(trained: Place) -> N
         "rename", "toy", "base", "new"
     )
     assert 'NEW is "a/b"' in trained.refused("rename", "toy", "size_2", "a/b")
+    assert "must have at most 240" in trained.refused("rename", "toy", "x" * 241)
     assert "NEW is toy" in trained.refused("rename", "toy", "toy")
     assert sorted(path.name for path in trained.study.iterdir()) == old_names
 

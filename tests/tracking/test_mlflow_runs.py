@@ -126,9 +126,7 @@ def test_a_study_is_not_sent_as_new_runs_while_another_process_sends_it(tmp_path
     assert (study.folder / "study.json").read_text() == record
 
 
-def test_runs_in_a_shared_experiment_are_found_without_the_ledger(
-    runs: Path, store: Store
-) -> None:
+def test_runs_in_a_shared_experiment_are_found_without_the_ledger(runs: Path, store: Store) -> None:
     """Also by a command that does not name the experiment."""
     study = make_study(runs / "shared", {"base": [1]})
     begin(study.trial_folder(study.trials[0]))

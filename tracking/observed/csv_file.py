@@ -87,7 +87,9 @@ def _check_percent(path: Path, head: Sequence[str], lines: Sequence[Sequence[str
         if len(first_lines) == 2:
             first, second = sorted(first_lines.values())
             numbers = f"{cells[second].strip()} in {name}, but {cells[first].strip()} before it"
-            raise DamagedFileError(path, f"has {numbers}: write both with %, or neither", second + 2)
+            raise DamagedFileError(
+                path, f"has {numbers}: write both with %, or neither", second + 2
+            )
 
 
 def _line(path: Path, head: Sequence[str], number: int, cells: Sequence[str]) -> dict[str, Value]:

@@ -14,6 +14,7 @@ from typing import Any
 from filelock import FileLock
 
 from sweeps.config.files import BASE
+from sweeps.config.study_faults import study_name_problems
 from sweeps.planning.studies.advice import command
 from sweeps.planning.studies.known_studies import log_entry
 from sweeps.planning.studies.study_overrides import placed
@@ -25,8 +26,6 @@ from tracking.study import Study, StudyTrial, read_study, write_study
 NOTE = ".locks/renaming.json"
 NOTE_FORM: Form = {"old": str, "new": str}
 ALLOWED_NAME = "must be the name of a file: printable, without /, and no dot at its start"
-LONGEST_STUDY_NAME = 200
-"""Bytes."""
 
 
 def refuse_half_renamed(study: Path) -> None:
@@ -70,8 +69,9 @@ def _existing_folders(study: Study, old: str, new: str) -> Iterator[Problem]:
 
 def study_problems(study: Study, new: str) -> Iterator[Problem]:
     """Why the study cannot have that name."""
-    if not _is_name(new) or len(new.encode()) > LONGEST_STUDY_NAME:
-        yield Problem("NEW", f'is "{new}"', ALLOWED_NAME)
+    problems = [*study_name_problems("NEW", new)]
+    if problems:
+        yield from problems
     elif study.folder.with_name(new).exists():
         fault = f"is {new}, and {study.folder.parent} has that already"
         yield Problem("NEW", fault, "must be a new name")

@@ -32,8 +32,10 @@ def defaults_of(overrides: list[str]) -> Table:
 
 
 def _checked(overrides: list[str]) -> tuple[Library, list[str]]:
-    """The overrides without the task, which Hydra does not know. Raises RefusedError."""
+    """The overrides with whole keys, and without the task, which Hydra does not know. Raises
+    RefusedError."""
     library = library_of(overrides, Path.cwd())
     _, problems = parse_overrides(overrides, library)
     refuse(problems)
-    return library, [text for text in overrides if not text.startswith(f"{TASK_KEY}=")]
+    typed = filter(None, map(library.typed, overrides))
+    return library, [f"{of.key}={of.value_text}" for of in typed if of.key != TASK_KEY]

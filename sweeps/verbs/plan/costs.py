@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from rich.markup import escape
 
 from sweeps.console import ERR, print_line
-from sweeps.planning.studies.advice import command
 from tracking.table.text import Column, said
 from tracking.words import listed, time
 
@@ -127,21 +126,21 @@ def _memory_of(estimate: "Estimate", trials: "Sequence[PlannedTrial]") -> str:
     return f"{NEAR}{size}" if largest.source == "computed" else size
 
 
-def cost_lines(estimate: "Estimate", overrides: Sequence[str]) -> Iterator[tuple[str, bool]]:
+def cost_lines(estimate: "Estimate") -> Iterator[tuple[str, bool]]:
     """The lines below the plan, and whether each is a warning."""
     if not estimate.to_run:
         return
-    line = f"{_time_line(estimate, overrides)} {_sources(estimate)}"
+    line = f"{_time_line(estimate)} {_sources(estimate)}"
     yield line.rstrip(), False
     yield from _memory_lines(estimate)
 
 
-def _time_line(estimate: "Estimate", overrides: Sequence[str]) -> str:
+def _time_line(estimate: "Estimate") -> str:
     missing = len(estimate.unknown)
     total = len(estimate.to_run)
     if missing:
         unknown = "unknown" if missing == total else f"unknown for {missing} of {total} trials"
-        return f"Time: {unknown}; {_source_to_come(estimate, overrides)}"
+        return f"Time: {unknown}; {_source_to_come(estimate)}"
     sum_text = f"Time: {time(estimate.seconds)} in sum"
     wall_seconds = estimate.wall_seconds
     if wall_seconds is None:
@@ -155,7 +154,7 @@ def _time_line(estimate: "Estimate", overrides: Sequence[str]) -> str:
     return f"{line}."
 
 
-def _source_to_come(estimate: "Estimate", overrides: Sequence[str]) -> str:
+def _source_to_come(estimate: "Estimate") -> str:
     """What will measure the time of the trials."""
     if not estimate.here or estimate.plan.shared.cluster.workers > 1:
         return FIRST_FINISHED
@@ -163,7 +162,7 @@ def _source_to_come(estimate: "Estimate", overrides: Sequence[str]) -> str:
         return "the running trials will show it."
     if estimate.plan.trials[0].stated_steps is None:
         return FIRST_FINISHED
-    return f"`{command('plan', *overrides, '--calibrate')}` measures it."
+    return "--calibrate measures it."
 
 
 def _sources(estimate: "Estimate") -> str:

@@ -51,7 +51,7 @@ class Line:
         return ranges(sorted(planned.trial.seed for planned in self.trials))
 
 
-def plan_table(plan: "Plan", estimate: "Estimate", overrides: Sequence[str]) -> Table:
+def plan_table(plan: "Plan", estimate: "Estimate") -> Table:
     """What will run and what it costs."""
     lines = _lines(plan)
     columns = _columns(plan, estimate, lines)
@@ -61,7 +61,7 @@ def plan_table(plan: "Plan", estimate: "Estimate", overrides: Sequence[str]) -> 
     title = f"Plan of {plan.folder.name}"
     text_table = TextTable(title, columns, cells, groups, names_groups=False)
     table = terminal(text_table, OUT.width, LEAST_COLUMNS, LEAST)
-    table.caption = _caption(plan, estimate, overrides, lines)
+    table.caption = _caption(plan, estimate, lines)
     return table
 
 
@@ -152,9 +152,7 @@ def _totals(plan: "Plan") -> list[str]:
     return [words, "", "", "", total]
 
 
-def _caption(
-    plan: "Plan", estimate: "Estimate", overrides: Sequence[str], lines: Sequence[Line]
-) -> str:
+def _caption(plan: "Plan", estimate: "Estimate", lines: Sequence[Line]) -> str:
     """The notes below the table, then the costs, then the warnings in yellow."""
     from sweeps.planning.cautions import cautions
     from sweeps.planning.plan_lock import planned_lock_line
@@ -175,7 +173,7 @@ def _caption(
     if lock_line not in warnings:
         notes.append(lock_line)
     text = "\n".join(escape(note) for note in notes if note)
-    for line, is_warning in cost_lines(estimate, overrides):
+    for line, is_warning in cost_lines(estimate):
         text += f"\n{_yellow(line)}" if is_warning else f"\n{escape(line)}"
     for warning in warnings:
         text += f"\n{_yellow(warning)}"

@@ -86,7 +86,7 @@ def plan(
     if as_json:
         print_json(_plan_json(planned, estimate))
         return 0
-    OUT.print(plan_table(planned, estimate, overrides or []))
+    OUT.print(plan_table(planned, estimate))
     if lock_text:
         OUT.print(lock_text, soft_wrap=True)
     if check:

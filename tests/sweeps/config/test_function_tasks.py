@@ -40,6 +40,11 @@ def test_its_parameters_are_keys_and_their_defaults_are_base(folder: Path) -> No
     assert yaml.safe_load(printed(folder, "config", "row=base"))["args"] == values
 
 
+def test_keys_of_parameters_are_keys_for_hydra_alone(folder: Path) -> None:
+    job = yaml.safe_load(printed(folder, "config", "--cfg", "job", "task=spiral", "width=8"))
+    assert job["args"]["width"] == 8
+
+
 def test_rows_are_varied_by_the_names_of_parameters(folder: Path) -> None:
     plan_by_name = plan_of(folder, "task=spiral", "sweep.vary={width: [8], layers: [1]}", "lr=0.25")
     plan_by_key = plan_of(folder, "sweep.vary={args.width: [8], args.layers: [1]}", "args.lr=0.25")
@@ -92,7 +97,7 @@ task = Task("spiral", version=1, schema=Config, metrics=(Metric("accuracy", bett
     base=Config(Arguments(32, 2, 0.5, "x", 4)))
 """)
     sys.modules.pop("spiral")
-    lines_after = plan_of(folder, "task=spiral", "sweep.vary={width: [8]}")
+    lines_after = plan_of(folder, "sweep.vary={width: [8]}")
     assert [line["key"] for line in lines_after] == [line["key"] for line in lines_before]
 
 

@@ -125,8 +125,7 @@ def test_without_a_measurement_the_time_is_unknown_and_the_plan_says_how_to_know
     files_before = contents(place)
     outcome = must(allelse(place, "plan", *TOY, SMALL))
     output = " ".join(outcome.stdout.split())
-    assert "Time: unknown" in output
-    assert f"plan {TOY[0]} {TOY[1]} '{SMALL}' --calibrate` measures it." in output
+    assert "Time: unknown; --calibrate measures it." in output
     assert all(
         line["seconds"] is None and line["memory_bytes"] is None
         for line in planned(place, SMALL).values()

@@ -79,7 +79,7 @@ TYPED: list[tuple[str, list[str]]] = [
     ),
     (
         "train Base",
-        ["Base (command line) is not key=value … such as train.steps=100 … did you mean row=base?"],
+        ["Base (command line) is not key=value … must look like … did you mean row=base?"],
     ),
     (
         "train scale=huge",
@@ -236,6 +236,11 @@ ROWS: list[tuple[str, str, list[str]]] = [
         MINE,
         "model: {d_ff: 8, d_ff: 16}\n",
         ["(conf/row/mine.yaml:3) cannot be composed: found duplicate key d_ff"],
+    ),
+    (
+        MINE,
+        "defaults: [base, bog]\n",
+        ['(conf/row/mine.yaml:3) builds on row "bog", which does not exist … did you mean big?'],
     ),
     (
         MINE,

@@ -213,14 +213,16 @@ def test_percent_and_decimal_commas_are_numbers(text: str, tmp_path: Path) -> No
 def test_a_percentage_beside_a_fraction_is_refused(tmp_path: Path) -> None:
     (tmp_path / "runs.csv").write_text("model,seed,acc\nbase,1,90.1%\nbase,2,0.92\n")
     message = refusal(tmp_path, "import", "runs.csv")
-    assert "has 0.92 in acc, but 90.1% before it: write both with %, or neither correct it" in message
+    assert (
+        "has 0.92 in acc, but 90.1% before it: write both with %, or neither correct it" in message
+    )
 
 
 def test_a_doubt_names_the_group_that_mixed_runs_without_seeds_differ_in(tmp_path: Path) -> None:
     lines = ["ours,0.1,0.9", "ours,0.1,0.8", "theirs,0.1,0.5", "theirs,0.1,0.4"]
     lines += [line.replace("0.1", "0.2") for line in lines]
     answer = imported(tmp_path, "\n".join(["Group,lr,acc", *lines]), "--base", "lr=0.1")
-    assert [doubt["text"] for doubt in answer["doubts"]][0] == (
+    assert answer["doubts"][0]["text"] == (
         "8 runs have no seed: the table numbers them; "
         "runs of one row differ in Group, which is no setting."
     )
