@@ -239,8 +239,9 @@ def open_store(study: Path, uri: str, experiment: str | None) -> Store:
     missing.
 
     The experiment is that of the study's runs, which their tags tell if the ledger is lost, or else
-    the one with the name ``experiment`` or the study's name. A lock keeps the sweeps of several studies from creating the same store or
-    experiment at once. Raises what MLflow raises, and filelock's Timeout.
+    the one with the name ``experiment`` or the study's name. A lock keeps the sweeps of several
+    studies from creating the same store or experiment at once. Raises what MLflow raises, and
+    filelock's Timeout.
     """
     silence()
     runs = study.parent

@@ -22,6 +22,7 @@ from tracking.report.provenance_facts import provenance_facts, utc
 from tracking.report.scatter import scatters
 from tracking.report.set_scores import set_scores
 from tracking.report.trial_pictures import trial_pictures
+from tracking.statistics.references import ITS_REFERENCE
 from tracking.statistics.study_findings import StudyFindings
 from tracking.statistics.table_rows import TableRow
 from tracking.study import last_active
@@ -37,7 +38,7 @@ from tracking.table.columns import (
     interval_of,
 )
 from tracking.table.layout import brief, published_names, score_names
-from tracking.table.tested_captions import SEVERAL, corrected_over, reference_words
+from tracking.table.tested_captions import corrected_over, reference_words
 from tracking.table.text import Column, templates
 from tracking.words import count_of
 
@@ -166,7 +167,7 @@ def _differences_section(content: Content) -> Section:
     table = content.table
     reference = reference_words(table.rows, table.findings.reference)
     title = f"Differences from {reference}"
-    if reference == SEVERAL:
+    if reference == ITS_REFERENCE:
         title = "Differences between rows"
     notes = []
     if _has_tests(table):

@@ -84,8 +84,8 @@ class SeedScores:
     """One metric by row and seed, and what its tests need to know.
 
     ``values`` are logarithms if the metric is an exponential; ``seconds`` are those of one seed, by
-    row; ``margin`` is δ. If several ``families`` are read together, p values and intervals are
-    adjusted over all of them (Bonferroni).
+    row; ``margin`` is δ. If ``n_families`` are read together, p values and intervals are adjusted
+    over all of them (Bonferroni).
     """
 
     metric: Metric
@@ -93,7 +93,7 @@ class SeedScores:
     diverged: Mapping[str, Collection[int]] = field(default_factory=dict)
     seconds: Mapping[str, float | None] = field(default_factory=dict)
     margin: float | None = None
-    families: int = 1
+    n_families: int = 1
 
     def diverged_seeds(self, row: str) -> Collection[int]:
         return self.diverged.get(row, ())
@@ -130,7 +130,7 @@ def families_of(scores: SeedScores, references: References) -> dict[str, Family]
     if _spreadless(groups):
         reasons = {row: reason or "no variance over seeds" for row, reason in reasons.items()}
     if all(reasons.values()):
-        return by_reference(scores.metric, references, reasons)
+        return one_per_reference(scores.metric, references, reasons)
     compared = {row: reference for row, reference in references.items() if not reasons[row]}
     return _GroupTests(scores, compared, groups).families(references, reasons)
 
@@ -144,7 +144,7 @@ def _groups(
     return {name: list(finite(values[name]).values()) for name in names}
 
 
-def by_reference(
+def one_per_reference(
     metric: Metric, references: References, rows: Tested, paired: bool = False
 ) -> dict[str, Family]:
     """The tests or reasons of these rows, as one family for each reference."""
@@ -194,7 +194,7 @@ class FamilyTests(ABC):
         self.metric = scores.metric
         self.references = references
         self.rows = list(references)
-        self.alpha = ALPHA / scores.families
+        self.alpha = ALPHA / scores.n_families
 
     def tested_ends(self) -> Any:
         """[K, 3] difference, low and high, as tested."""
@@ -214,7 +214,7 @@ class FamilyTests(ABC):
         tests = self.tests()
         rows: Tested = {row: reasons[row] or tests[row] for row in references}
         detectable = self.detectable()
-        families = by_reference(self.metric, references, rows, self.paired)
+        families = one_per_reference(self.metric, references, rows, self.paired)
         for reference, family in families.items():
             if family.tests:
                 differences = [detectable[row] for row in family.tests]
@@ -255,7 +255,7 @@ class FamilyTests(ABC):
     def _row_test(self, index: int, in_units: list[float], tested: list[float]) -> RowTest:
         difference, low, high = in_units
         tested_difference, tested_low, tested_high = tested
-        p = min(1.0, float(self.differences.p_holm[index] * self.scores.families))
+        p = min(1.0, float(self.differences.p_holm[index] * self.scores.n_families))
         margin = self.scores.margin
         kind = kind_of(self.metric, difference, low, high, p <= ALPHA, margin)
         finding = Finding(kind, margin)
@@ -324,7 +324,7 @@ class _GroupTests(FamilyTests):
         seeds = np.array([*self.sizes.values()])
         self.differences = differences(self.means, variances, seeds, self.comparisons)
         likely = moderated(variances, seeds, self.comparisons).likely
-        self.power = Power(likely, scores.families, self.comparisons)
+        self.power = Power(likely, scores.n_families, self.comparisons)
 
     def exponential_ends(self) -> Any:
         low, high = exponential_intervals(

@@ -12,8 +12,8 @@ from tracking.statistics.family import (
     FamilyTests,
     References,
     SeedScores,
-    by_reference,
     finite,
+    one_per_reference,
     seed_count,
     why_untested,
 )
@@ -49,7 +49,7 @@ def paired_families(scores: SeedScores, references: References) -> dict[str, Fam
         )
     compared = {row: reference for row, reference in references.items() if not reasons[row]}
     if not compared:
-        return by_reference(scores.metric, references, reasons, paired=True)
+        return one_per_reference(scores.metric, references, reasons, paired=True)
     testable = {row: pairs[row] for row in compared}
     return _PairedTests(scores, compared, testable).families(references, reasons)
 
@@ -89,7 +89,7 @@ class _PairedTests(FamilyTests):
         self.reference_means = np.nanmean(self.reference_KN, axis=1)
         self.differences = paired_differences(differences_KN)
         moderated = paired_variances(products(self.residuals_KN), self.seeds_K)
-        self.power = PairedPower(moderated.likely, scores.families)
+        self.power = PairedPower(moderated.likely, scores.n_families)
 
     def exponential_ends(self) -> Any:
         means = self.reference_means

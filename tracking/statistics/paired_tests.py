@@ -24,8 +24,8 @@ from scipy import special
 
 from tracking.statistics.finding import ALPHA, MODERATED_ROWS
 from tracking.statistics.seed_tests import (
-    DRAWS,
     SEED,
+    VARIANCE_DRAWS,
     Differences,
     Power,
     critical,
@@ -155,7 +155,7 @@ class PairedPower(Power):
         moderated = paired_variances(self._drawn_products(seeds_K), seeds_K)
         error_SK = np.sqrt(moderated.variance / seeds_K)
         true_error_K = np.sqrt(self.variances / seeds_K)
-        return true_error_K, critical(moderated.df, self.families * len(seeds)) * error_SK
+        return true_error_K, critical(moderated.df, self.n_families * len(seeds)) * error_SK
 
     def _drawn_products(self, seeds: Any) -> Any:
         """[S, K, K] of residuals. Seeds that only one row has are not drawn one by one: they add a
@@ -166,12 +166,12 @@ class PairedPower(Power):
         random = np.random.default_rng(SEED)
         rows = len(seeds)
         common = int(np.sort(seeds)[-2:][0])
-        shared = np.sqrt(SHARED) * random.normal(size=(DRAWS, 1, common))
-        independent = np.sqrt(1 - SHARED) * random.normal(size=(DRAWS, rows, common))
+        shared = np.sqrt(SHARED) * random.normal(size=(VARIANCE_DRAWS, 1, common))
+        independent = np.sqrt(1 - SHARED) * random.normal(size=(VARIANCE_DRAWS, rows, common))
         values = np.where(np.arange(common) < seeds[:, None], shared + independent, np.nan)
         unit_products = products(residuals(values))
         further = np.maximum(seeds - common, 0)
-        chi_squares = 2 * random.standard_gamma(further / 2, (DRAWS, rows))
+        chi_squares = 2 * random.standard_gamma(further / 2, (VARIANCE_DRAWS, rows))
         unit_products[:, np.arange(rows), np.arange(rows)] += chi_squares
         sd = np.sqrt(self.variances)
         return unit_products * sd[:, None] * sd

@@ -20,6 +20,8 @@ from tracking.trial import TrialFolder
 
 NOT_COMPARED = "not compared"
 """In place of a difference."""
+ITS_REFERENCE = "its reference"
+"""What rows are compared with, if not all with the same row."""
 EvaluatedTrial = tuple[TrialFolder, Mapping[str, Any]]
 """The trial's folder and its result."""
 

@@ -31,7 +31,7 @@ CANDIDATES = (
     *(22, 24, 27, 30, 33, 36, 40, 45, 50, 55, 60, 70, 80, 90, 100, 120, 150, 200, 300, 500, 1000),
 )
 """Numbers of seeds that a table names: no estimate of a variance is worth more digits."""
-DRAWS = 400  # of the variances behind power
+VARIANCE_DRAWS = 400  # of the variances behind power
 SEED = 20_170_612
 
 
@@ -253,11 +253,11 @@ class Power:
     def __init__(
         self,
         variances: Sequence[float],
-        families: int = 1,
+        n_families: int = 1,
         comparisons: Comparisons | None = None,
     ) -> None:
         self.variances = np.asarray(variances, float)
-        self.families = families
+        self.n_families = n_families
         self.comparisons = comparisons or Comparisons.with_first(len(self.variances))
 
     def of(self, seeds: Sequence[int], differences: Any) -> Any:
@@ -302,14 +302,16 @@ class Power:
         """[K] true standard errors, and for each draw the difference from which a row is marked,
         [S, K]."""
         seeds_R = np.array(seeds, float)
-        drawn_SR = np.random.default_rng(SEED).chisquare(seeds_R - 1, (DRAWS, len(seeds_R)))
+        drawn_SR = np.random.default_rng(SEED).chisquare(
+            seeds_R - 1, (VARIANCE_DRAWS, len(seeds_R))
+        )
         variances_SR = self.variances * drawn_SR / (seeds_R - 1)
         moderated_SR = moderated(variances_SR, seeds_R, self.comparisons)
         error_SK, df_SK = chance(moderated_SR, seeds_R, self.comparisons)
         true_R = self.variances / seeds_R
         row_variance = true_R[self.comparisons.rows]
         reference_variance = true_R[self.comparisons.references]
-        number = self.families * len(self.comparisons.rows)
+        number = self.n_families * len(self.comparisons.rows)
         return np.sqrt(row_variance + reference_variance), critical(df_SK, number) * error_SK
 
 

@@ -266,7 +266,7 @@ def _metric(
             SECOND: metric.tested_values(second_values),
         }
         diverged = {FIRST: first.diverged, SECOND: second.diverged}
-        tested_family = family(SeedScores(metric, values, diverged, families=pairs), FIRST)
+        tested_family = family(SeedScores(metric, values, diverged, n_families=pairs), FIRST)
     assert tested_family is not None, "the reference is one of the two"
     common_means = None
     if tested_family.paired:

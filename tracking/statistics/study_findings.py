@@ -293,18 +293,19 @@ def findings_line(families: Sequence["Family"], reference: str) -> str:
     """
     trained = [family for family in families if not family.shares_weights]
     scoring = [family for family in families if family.shares_weights]
-    trained_of: dict[str, list[Family]] = {reference: []} | _by_reference(trained)
+    trained_of: dict[str, list[Family]] = {reference: []} | grouped_by_reference(trained)
     parts = [_metrics_line(trained_of.pop(reference))]
     for other_reference, other_families in trained_of.items():
         parts.append(_metrics_line(other_families, f"against {other_reference}"))
-    for host, host_families in _by_reference(scoring).items():
+    for host, host_families in grouped_by_reference(scoring).items():
         changed = [family for family in host_families if not _scores_like_host(family)]
         is_of_some = 0 < len(changed) < len(host_families)
         parts.append(_metrics_line(changed or host_families, f"with {host}'s weights", is_of_some))
     return ". ".join(filter(None, parts))
 
 
-def _by_reference(families: Iterable["Family"]) -> dict[str, list["Family"]]:
+def grouped_by_reference(families: Iterable["Family"]) -> dict[str, list["Family"]]:
+    """The families by what their rows are compared with."""
     return grouped((family.reference, family) for family in families)
 
 

@@ -94,6 +94,11 @@ class TableRow:
         """Whether its score was measured like that of the reference."""
         return metric.name not in self.not_compared and not metric.decided_by(self.other_decode)
 
+    def mean_at(self, metric: Metric, seeds: Iterable[int]) -> float | None:
+        """Over these finished seeds; None if there are none, or if all diverged."""
+        values = self.seed_values[metric.name]
+        return metric_mean(metric, [values[seed] for seed in seeds])
+
     @property
     def common_seeds(self) -> tuple[int, ...]:
         """The seeds that the reference has, too."""
@@ -375,12 +380,7 @@ def deltas_at_common_seeds(
     seeds = [seed for seed in row.finished_seeds if seed in base_seeds]
     deltas = dict[str, float | None]()
     for metric in metrics:
-        row_mean = _mean_at(metric, row, seeds)
-        base_mean = _mean_at(metric, base, seeds) if base else None
+        row_mean = row.mean_at(metric, seeds)
+        base_mean = base.mean_at(metric, seeds) if base else None
         deltas[metric.name] = minus(row_mean, base_mean)
     return deltas
-
-
-def _mean_at(metric: Metric, row: TableRow, seeds: Iterable[int]) -> float | None:
-    values = row.seed_values[metric.name]
-    return metric_mean(metric, [values[seed] for seed in seeds])

@@ -76,6 +76,15 @@ def unlike(study: Study) -> dict[str, list[Unlike]]:
     return unlike_rows
 
 
+def beyond_change(unlike_rows: Mapping[str, Sequence[Unlike]]) -> str:
+    """What these rows differ from. The user's code is that of the study's first trials, other
+    aspects are those of most."""
+    aspects_of_rows = {one.aspect for differences in unlike_rows.values() for one in differences}
+    are_code = {aspect in (CODE, CODE + OF_SCORING) for aspect in aspects_of_rows}
+    trials = [name for kind, name in ((False, "most"), (True, "the first")) if kind in are_code]
+    return f"differs from {' or '.join(trials)} trials beyond its change"
+
+
 def summary(unlike_rows: Mapping[str, Sequence[Unlike]]) -> list[str]:
     """Lines for below the table: each difference once, with its rows; the most frequent difference
     first."""

@@ -14,11 +14,10 @@ import numpy as np
 from tracking.card import Metric
 from tracking.statistics.family import Family, RowTest
 from tracking.statistics.means import published_minus
+from tracking.statistics.references import ITS_REFERENCE
 
 VERSION_OF_RULE = 1
 """Bumped when the same numbers lead to a different verdict: the lock of a study names it."""
-ITS_REFERENCE = "its reference"
-"""If rows are compared with different ones."""
 WORDS = ("agrees", "disagrees", "not shown", "not tested")
 PublishedNumbers = Mapping[str, float | None]
 """For one metric: row -> published value, with the reference."""
@@ -48,8 +47,12 @@ class MetricVerdict:
                 f"Spearman's ρ {rho}, Kendall's τ {tau}; "
                 f"p: share of {PERMUTATIONS:,} random orders that agree or oppose as strongly."
             )
-        lines.append(rule(self.metric, self.reference))
-        return lines
+        return [*lines, self.rule]
+
+    @property
+    def rule(self) -> str:
+        """What each word means."""
+        return rule(self.metric, self.reference)
 
     def _counts(self) -> str:
         """Such as "agrees 3, not shown 1"."""

@@ -12,7 +12,7 @@ from tracking.statistics.finding import LEAST_SEEDS
 from tracking.statistics.scoring_settings import ABSENT, agreed, over_seeds
 from tracking.statistics.study_findings import MIXED_SETTINGS, STOPPED, UNLIKE, StudyFindings
 from tracking.statistics.table_rows import TableRow, decode_of
-from tracking.statistics.unlike_trials import OF_SCORING, summary
+from tracking.statistics.unlike_trials import OF_SCORING, beyond_change, summary
 from tracking.study import Standing, Study
 from tracking.table.columns import ALL_COST_LABELS, StudyTable, columns_of, setting_words
 from tracking.table.resumptions import resumed_lines
@@ -194,7 +194,7 @@ def _unlike(table: StudyTable) -> Iterator[str]:
         if differences:
             unlike_rows[row.row] = differences
     if unlike_rows:
-        meaning = "the row differs from most trials beyond its change"
+        meaning = f"the row {beyond_change(unlike_rows)}"
         aspects = {one.aspect for differences in unlike_rows.values() for one in differences}
         scored_anew = all(_is_of_scoring(table.card, aspect) for aspect in aspects)
         what_to_do = WHAT_TO_DO.format(act="score" if scored_anew else "retrain")

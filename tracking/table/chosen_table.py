@@ -108,7 +108,7 @@ def _best(
         return ChosenRow(first, weights, group, 0, {}, NOTHING_CHOSEN, unscored)
     best = scored[0]
     for row in scored[1:]:
-        means = [_mean_at(metric, rival, seeds) for rival in (best, row)]
+        means = [rival.mean_at(metric, seeds) for rival in (best, row)]
         if metric.best(means) != means[0]:
             best = row
     values = {name: _values_at(metric, best.row, rows, seeds) for name, rows in rows_of_set.items()}
@@ -127,10 +127,6 @@ def _is_scored(row: TableRow, metric: Metric) -> bool:
     if row.shares_weights and metric.decided_by(row.other_decode):
         return False
     return row.scores[metric.name] is not None
-
-
-def _mean_at(metric: Metric, row: TableRow, seeds: Sequence[int]) -> float | None:
-    return metric_mean(metric, [row.seed_values[metric.name][seed] for seed in seeds])
 
 
 def _values_at(

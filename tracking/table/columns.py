@@ -147,48 +147,65 @@ class _MetricColumns:
 
     def columns(self, table: StudyTable) -> Iterator[StudyColumn]:
         """The best value is the best of the shown rows."""
+        yield self._score_column(table)
+        yield from self._difference_columns()
+        yield from self._words_and_tests()
+        for seed in seeds_of(table.rows):
+            yield self._seed_column(seed)
+
+    def _score_column(self, table: StudyTable) -> StudyColumn:
         metric = self.metric
-        name = self.metric.name
-        label = self.metric.label
-        rows = table.rows
         best = ""
         if table.view.best:
-            scores = [row.scores[name] for row in rows if row.is_compared(metric)]
+            scores = [row.scores[metric.name] for row in table.rows if row.is_compared(metric)]
             best = number(metric.best(scores), metric.places)
 
         def is_best(row: TableRow) -> bool:
             if not best or not row.is_compared(metric):
                 return False
-            return number(row.scores[name], metric.places) == best
+            return number(row.scores[metric.name], metric.places) == best
 
-        def seed_column(seed: int) -> StudyColumn:
-            def value(row: TableRow) -> float | None:
-                return row.seed_values[name].get(seed)
+        value = _field("scores", metric.name)
+        return Column(
+            metric.name, metric.label, self._score, value, missing=self._missing, best=is_best
+        )
 
-            def missing(row: TableRow) -> str:
-                """Empty without a finished trial."""
-                return "not finite" if seed in row.seed_values[name] else ""
-
-            return plain(f"{name}_s{seed}", value, missing)
-
-        score = _field("scores", name)
-        yield Column(name, label, self._score, score, missing=self._missing, best=is_best)
+    def _difference_columns(self) -> Iterator[StudyColumn]:
+        """Over all seeds of both rows, then over the seeds that both have."""
+        name = self.metric.name
+        head = f"Δ{self.metric.label}"
         delta = _field("deltas", name)
-        yield Column(f"delta_{name}", f"Δ{label}", self._delta, delta, missing=self._missing_delta)
-        common_head = f"Δ{label} at common seeds"
+        yield Column(f"delta_{name}", head, self._delta, delta, missing=self._missing_delta)
+        write = partial(signed, places=self.metric.places)
         common_delta = _field("common_deltas", name)
-        write = partial(signed, places=metric.places)
         common_name = f"delta_common_seeds_{name}"
+        common_head = f"{head} at common seeds"
         yield written(common_name, common_head, common_delta, write, self._missing_delta)
+
+    def _words_and_tests(self) -> Iterator[StudyColumn]:
+        """What the tests say, the standard deviation, and the tests' numbers."""
+        name = self.metric.name
+        label = self.metric.label
         verdict = partial(self.findings.verdict, metric=name)
         yield said(f"verdict_{name}", verdict, head=f"{label}: verdict")
-        finding = partial(self.findings.words, metric=metric)
+        finding = partial(self.findings.words, metric=self.metric)
         yield said(f"finding_{name}", finding, head=f"{label}: finding")
-        write_sd = partial(number, places=metric.decimals)
-        yield written(f"sd_{name}", f"sd {label}", _field("sd", name), write_sd)
+        write = partial(number, places=self.metric.decimals)
+        yield written(f"sd_{name}", f"sd {label}", _field("sd", name), write)
         for kind in TESTED:
             yield plain(f"{kind}_{name}", partial(self._tested, kind))
-        yield from map(seed_column, seeds_of(rows))
+
+    def _seed_column(self, seed: int) -> StudyColumn:
+        name = self.metric.name
+
+        def value(row: TableRow) -> float | None:
+            return row.seed_values[name].get(seed)
+
+        def missing(row: TableRow) -> str:
+            """Empty without a finished trial."""
+            return "not finite" if seed in row.seed_values[name] else ""
+
+        return plain(f"{name}_s{seed}", value, missing)
 
     def _score(self, row: TableRow) -> str:
         """The mean, with the standard deviation over two seeds or more: 91.7 ± 0.4."""

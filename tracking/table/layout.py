@@ -43,6 +43,7 @@ from tracking.table.text import (
     markdown,
     terminal,
 )
+from tracking.words import grouped
 
 MISSING = "–"
 EXPLAINED = (OTHER_SETTINGS, MIXED_SETTINGS, NOT_COMPARED)
@@ -184,8 +185,9 @@ def _has_note(row: TableRow) -> bool:
 
 
 def _notes(table: StudyTable) -> list[str]:
-    """For print, below the table: each row's note after the words for its change."""
-    return [f"{change_of(row)}: {row.brief}." for row in table.rows if _has_note(row)]
+    """For print, below the table: each note after its rows, in the words for their changes."""
+    changes_of_note = grouped((row.brief, change_of(row)) for row in table.rows if _has_note(row))
+    return [f"{'; '.join(changes)}: {note}." for note, changes in changes_of_note.items()]
 
 
 def brief(

@@ -7,11 +7,13 @@ from tracking.card import Metric
 from tracking.statistics.finding import SAYS, FindingKind, sentence
 from tracking.statistics.study_findings import STOPPED, UNLIKE
 from tracking.statistics.table_rows import decode_of
+from tracking.statistics.unlike_trials import beyond_change
 from tracking.table.columns import StudyTable, setting_words
 from tracking.table.row_captions import error_lines, not_compared_lines, seed_lines
 from tracking.table.source_captions import lock_lines
 from tracking.table.tested_captions import (
     corrected_over,
+    interval_words,
     margin_words,
     paired_test_words,
     reference_words,
@@ -29,6 +31,8 @@ def short_caption(table: StudyTable, names: Sequence[str]) -> str:
         parts += short_delta_notes(table)
     parts.append(_seeds(table))
     sentences = [". ".join(filter(None, parts)) + ".", *_marks(table, compared)]
+    if table.view.verdicts:
+        sentences += [verdict.rule for verdict in table.findings.verdicts.values()]
     if any(name.startswith("paper_") for name in names):
         sentences.append(table.card.published_note)
     sentences += _deviations(table, compared)
@@ -84,12 +88,18 @@ def _marks(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]:
         ]
         yield f"{'; '.join(meanings)} ({_test_words(table, compared)}, Holm)."
     families = [family for metric in compared for family in findings.families_of(metric)]
+    if kinds and table.view.intervals:
+        yield interval_words(corrected_over(findings, families), reference)
     margins = margin_words(families)
     if margins:
         yield f"δ: {', '.join(margins)}."
     row_marks = "".join(findings.row_mark(row) for row in table.rows)
     if UNLIKE in row_marks:
-        yield f"{UNLIKE} differs from most trials beyond its change."
+        shown = {row.row for row in table.rows}
+        unlike = {
+            name: differences for name, differences in findings.unlike.items() if name in shown
+        }
+        yield f"{UNLIKE} {beyond_change(unlike)}."
     if STOPPED in row_marks:
         yield f"{STOPPED} training ended before its planned steps."
 

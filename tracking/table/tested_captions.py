@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from tracking.card import Metric
 from tracking.statistics.finding import ALPHA, MODERATED_ROWS, SAYS, sentence
-from tracking.statistics.study_findings import StudyFindings
+from tracking.statistics.references import ITS_REFERENCE
+from tracking.statistics.study_findings import StudyFindings, grouped_by_reference
 from tracking.statistics.table_rows import TableRow
 from tracking.study import Study
 from tracking.table.columns import StudyTable
@@ -19,15 +20,13 @@ if TYPE_CHECKING:
     from tracking.statistics.family import Family, RowTest
 
 MOST_NAMED = 4
-SEVERAL = "its reference"
-"""If not all rows differ from the same row: rows that only score have references of their own."""
 
 
 def reference_words(rows: Sequence[TableRow], reference: str) -> str:
     """The name of the row from which these rows differ, if it is one row."""
     references = {row.reference for row in rows if row.row != row.reference and row.reference}
     if len(references) > 1:
-        return SEVERAL
+        return ITS_REFERENCE
     return references.pop() if references else reference
 
 
@@ -129,11 +128,9 @@ def _families_of_host(
 ) -> "dict[str, list[Family]]":
     """Those of rows that only score with a test, by the row whose weights they score."""
     families = [family for metric in metrics for family in findings.families_of(metric)]
-    return _by_reference(family for family in families if family.shares_weights and family.tests)
-
-
-def _by_reference(families: "Iterable[Family]") -> "dict[str, list[Family]]":
-    return grouped((family.reference, family) for family in families)
+    return grouped_by_reference(
+        family for family in families if family.shares_weights and family.tests
+    )
 
 
 def _family_line(families: Sequence["Family"], only_score: bool, over: str) -> str:
@@ -142,7 +139,7 @@ def _family_line(families: Sequence["Family"], only_score: bool, over: str) -> s
     seeds)"."""
     level = f"5 % level over {over} (Holm)"
     comparisons = list[str]()
-    for families_of_reference in _by_reference(families).values():
+    for families_of_reference in grouped_by_reference(families).values():
         is_first = not comparisons
         comparisons.append(_comparison_words(families_of_reference, only_score, is_first))
     test = "t-test with moderated variances"
@@ -232,13 +229,18 @@ def _tests_of_rows(
     ]
 
 
-def _interval_lines(
-    over: str, tests: "Sequence[tuple[str, RowTest]]", reference: str
-) -> Iterator[str]:
-    yield (
+def interval_words(over: str, reference: str) -> str:
+    """What brackets are."""
+    return (
         f"[ ]: 95 % interval of Δ, over seeds of row and {reference}, "
         f"adjusted over {over} (Bonferroni)."
     )
+
+
+def _interval_lines(
+    over: str, tests: "Sequence[tuple[str, RowTest]]", reference: str
+) -> Iterator[str]:
+    yield interval_words(over, reference)
     rows = dict.fromkeys(row for row, test in tests if test.unlike_its_interval)
     if rows:
         reason = "because intervals are adjusted more strictly"
@@ -330,8 +332,8 @@ def tested_sentences(study: Study, findings: StudyFindings) -> str:
 def _tested_sentence(study: Study, families: Sequence["Family"], which_rows: str = "") -> str:
     labels = dict.fromkeys(study.task.tested(family.metric).label for family in families)
     rows = counted([family.comparisons for family in families], "row")
-    references = list(_by_reference(families))
-    reference = references[0] if len(references) == 1 else SEVERAL
+    references = list(grouped_by_reference(families))
+    reference = references[0] if len(references) == 1 else ITS_REFERENCE
     tests = "t-tests with moderated variances (Smyth, 2004) and Satterthwaite's degrees of freedom"
     if families[0].paired:
         tests = f"{_paired_tests_words(families)} at the common seeds"

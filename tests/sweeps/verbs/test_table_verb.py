@@ -271,6 +271,7 @@ def test_a_page_for_print_has_the_words_of_the_terminal_and_a_short_caption(fold
         part in caption
         for part in ("PPL and BLEU on dev", "3 seeds", "better than base", "worse than base")
     )
+    assert "interval of" in text(folder, "--format", "tex", "--intervals")
     short_caption = text(folder, "--format", "md", "--short").partition("\n\n")[2]
     assert "PPL and BLEU on dev" in short_caption
     assert len(short_caption) < len(markdown.partition("\n\n")[2]) / 2

@@ -1,12 +1,13 @@
 """Where rows of a study are not alike beyond what they change."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import sentence_studies as made
 
-from tracking.statistics.unlike_trials import summary, unlike
+from tracking.statistics.unlike_trials import beyond_change, summary, unlike
 from tracking.study import Study
 
 ROWS = {"base": 0.5, "deep": 0.6, "wide": 0.7}
@@ -98,6 +99,27 @@ def test_a_line_below_the_table_lists_the_rows_of_each_difference(study: Study) 
         "workers 2, not 1: deep, wide",
         "files of allelse cccccccccccc, not aaaaaaaaaaaa: deep",
     ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"cpu": None}, "differs from most trials beyond its change"),
+        ({"code": "e" * 64}, "differs from the first trials beyond its change"),
+        (
+            {"cpu": None, "code": "e" * 64},
+            "differs from most or the first trials beyond its change",
+        ),
+    ],
+)
+def test_the_code_of_the_first_trials_is_the_expected_one(
+    study: Study, changes: dict[str, Any], words: str
+) -> None:
+    for seed in (1, 2):
+        came_from(study, f"deep-s{seed}", **changes)
+    rows = unlike(replace(study, code=("d" * 64, "e" * 64)))
+    assert list(rows) == ["deep"]
+    assert beyond_change(rows) == words
 
 
 def test_missing_and_damaged_provenance_is_no_difference(study: Study) -> None:
