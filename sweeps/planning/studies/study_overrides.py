@@ -20,7 +20,8 @@ FREE = (
     "sweep.margin=",
     "data.mirror=",
 )
-"""The settings of a study that may change at any time, in addition to those that only observe."""
+"""What the next command on a study repeats, next to the study's name and to settings that only
+observe: where and on what it runs, and what its rows are compared with."""
 
 
 def naming(overrides: Sequence[str] | None) -> list[str]:

@@ -99,6 +99,22 @@ def test_the_doctor_checks_this_machine(tmp_path: Path) -> None:
     assert findings["Python"] == ".".join(map(str, sys.version_info[:3]))
 
 
+def test_the_doctor_checks_every_task_of_the_folder(tmp_path: Path) -> None:
+    declared = '@task(Metric("acc", better="up"))\ndef NAME(trial, *, lr: float = 0.1): return lr\n'
+    for name in ("first", "second"):
+        source = f"from allelse import Metric, task\n\n{declared}".replace("NAME", name)
+        (tmp_path / f"{name}.py").write_text(source)
+
+    def conf() -> dict[str, str]:
+        findings = json.loads(typed(tmp_path, "doctor", "--json").stdout)
+        return next(finding for finding in findings if finding["what"] == "conf")
+
+    assert (conf()["state"], conf()["found"]) == ("ok", "2 rows compose")
+    own(tmp_path, "task/second/row/wide", "# mine\n")
+    assert conf()["state"] == "failed"
+    assert "conf/task/second/row/wide.yaml" in conf()["found"]
+
+
 def test_a_command_is_named_as_it_can_be_typed(tmp_path: Path) -> None:
     process = run_in(tmp_path, {**os.environ, "PATH": "/usr/bin:/bin"}, str(ALLELSE), "studies")
     assert process.stdout.splitlines()[-1] == f"Next: {os.path.relpath(ALLELSE, tmp_path)} sweep"
