@@ -173,8 +173,11 @@ def trained_by(content: Mapping[str, Any], step: int) -> list[Provenance]:
     """The records of the attempts whose steps are in the weights of ``step``, the oldest first.
 
     An attempt resumes from a checkpoint of the attempt in its field ``of``; without that field, of
-    the last one that began before that step. An attempt that only scores begins at the end.
+    the last one that began before that step. An attempt that only scores begins at the end. Weights
+    of step 0, of work that reports no steps, are those of the newest attempt.
     """
+    if step == 0:
+        return attempts(content)[-1:]
     records: list[Provenance] = []
     predecessor = None
     for record in reversed(attempts(content)):

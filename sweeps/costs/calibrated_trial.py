@@ -15,11 +15,12 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from sweeps.command_task.command_task import CommandTask
 from sweeps.preflight.sent_code import from_plain, to_plain
 from sweeps.worker.attempt import Driver
 from sweeps.worker.calls import cause, printable
-from sweeps.worker.events import Assignment, Event, Finished, Report
-from sweeps.worker.pace import peak_memory
+from sweeps.worker.events import Assignment, Event, Finished, Report, Stopped
+from sweeps.worker.pace import peak_memory, peak_memory_of
 from sweeps.worker.user_code.imports import enter_code
 from tracking.code import Code
 
@@ -63,26 +64,31 @@ class EnoughError(BaseException):
 class Stopwatch:
     """Times the steps of the work and asks it to stop. Work that never checks is ended at a report.
 
-    ``first`` marks the first report or check for a stop, ``last`` the last report, ``stopped`` the
-    request to stop, and ``finished`` the end of the work. Each is None until then.
+    ``first`` marks the first report, or the first check for a stop if the work checks after each
+    step, ``last`` the last report, ``stopped`` the request to stop, ``saved`` the step at which it
+    was obeyed, and ``finished`` the end of the work. Each is None until then.
     """
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
+        self.checks_each_step = True  # a command's worker checks by the clock
         self.start = Mark(0)
         self.first: Mark | None = None
         self.last: Mark | None = None
         self.stopped: Mark | None = None
+        self.saved: Mark | None = None
         self.finished: Mark | None = None
         self._stop_checks = 0
 
     def stop(self) -> bool:
-        """Whether the work should stop: the answer to ``trial.stopping()``, called once per
-        step."""
+        """Whether the work should stop: the answer to ``trial.stopping()``."""
         self._stop_checks += 1
-        if self.first is None:
+        steps = self._stop_checks
+        if not self.checks_each_step:
+            steps = self.last.step if self.last else 0
+        elif self.first is None:
             self.first = Mark(1)
-        if self.stopped is None and self._is_enough(self._stop_checks):
+        if self.stopped is None and self._is_enough(steps):
             self.stopped = Mark(0)
         return self.stopped is not None
 
@@ -91,13 +97,14 @@ class Stopwatch:
         enough."""
         if isinstance(event, Finished):
             self.finished = Mark(event.step)
-        if not isinstance(event, Report):
-            return
-        self.last = Mark(event.step)
-        if self.first is None:
-            self.first = self.last
-        if not self._stop_checks and self._is_enough(event.step):
-            raise EnoughError
+        elif isinstance(event, Stopped):
+            self.saved = Mark(event.step)
+        elif isinstance(event, Report):
+            self.last = Mark(event.step)
+            if self.first is None:
+                self.first = self.last
+            if not self._stop_checks and self._is_enough(event.step):
+                raise EnoughError
 
     def _is_enough(self, steps: int) -> bool:
         seconds = Mark(steps).since(self.first or self.start)
@@ -105,24 +112,36 @@ class Stopwatch:
         return reached_least or seconds >= self.limits.most_seconds
 
     def answer(self) -> Timings:
-        """Steps, seconds per step, and setup seconds. Raises LookupError if no step was
-        reported."""
-        if self.first is None or self.last is None:
-            raise LookupError("the work reported no step")
-        end = self._end(self.last)
-        steps = end.step - self.first.step
+        """Steps, seconds per step, and setup seconds. Work that ended without a step is measured as
+        a whole. Raises LookupError if it did not even end."""
+        end = self._end()
+        if end is None:
+            if self.finished is None:
+                limit = self.limits.most_seconds
+                raise LookupError(f"the work neither reported nor saved a step within {limit:g} s")
+            whole = self.finished.since(self.start)
+            return {"steps": 0, "seconds_per_step": whole, "setup_seconds": 0.0}
+        first = self.first or end
+        steps = end.step - first.step
         if steps > 0:
-            per_step = end.since(self.first) / steps
-            setup = max(0.0, self.first.since(self.start) - self.first.step * per_step)
+            per_step = end.since(first) / steps
+            setup = max(0.0, first.since(self.start) - first.step * per_step)
         else:
             per_step = end.since(self.start) / end.step
             setup = 0.0
         return {"steps": end.step, "seconds_per_step": per_step, "setup_seconds": setup}
 
-    def _end(self, last: Mark) -> Mark:
-        """The end of the last step: its report comes after the request to stop, maybe after an
-        evaluation."""
-        return replace(self.stopped, step=last.step) if self.stopped else last
+    def _end(self) -> Mark | None:
+        """The end of the last step that is known; None without one.
+
+        What obeys a stop reports or saves that step afterward, maybe after an evaluation. So the
+        step ended at the request.
+        """
+        marks = [mark for mark in (self.last, self.saved) if mark is not None and mark.step > 0]
+        newest = max(marks, key=lambda mark: mark.step, default=None)
+        if newest is None or self.stopped is None or newest.seconds < self.stopped.seconds:
+            return newest
+        return replace(self.stopped, step=newest.step)
 
 
 def main() -> None:
@@ -158,17 +177,18 @@ def _measure(request: dict[str, Any]) -> dict[str, Any]:
     is_complete = first.watch.finished is not None
     run = first if is_complete else _run(assignment, Stopwatch(limits))
     answer = run.watch.answer()
-    if run.watch.finished is not None and run.watch.last is not None:
-        scoring_seconds: float | None = run.watch.finished.since(run.watch.last)
+    if run.watch.finished is not None:  # without a report, the whole counts as training
+        last = run.watch.last or run.watch.finished
+        scoring_seconds: float | None = run.watch.finished.since(last)
         peak_bytes = run.peak_bytes
     else:
         scoring_seconds = _scoring_seconds(assignment, limits, answer["setup_seconds"])
-        peak_bytes = max(run.peak_bytes, peak_memory())
+        peak_bytes = run.peak_bytes and max(run.peak_bytes, peak_memory())
     if not is_complete:
         answer["first_seconds"] = _first_trial_extra(first.watch, answer)
     if scoring_seconds is not None:
         answer["scoring_seconds"] = scoring_seconds
-    answer["peak_bytes"] = peak_bytes + CONNECTION_BYTES
+    answer["peak_bytes"] = peak_bytes and peak_bytes + CONNECTION_BYTES
     answer["start_seconds"] = start_seconds
     return answer
 
@@ -196,7 +216,7 @@ class Run:
     """A timed run of the work, and the process's peak memory."""
 
     watch: Stopwatch
-    peak_bytes: int
+    peak_bytes: int | None
 
 
 def _run(assignment: Assignment, watch: Stopwatch, as_trained: bool = False) -> Run:
@@ -213,10 +233,11 @@ def _run(assignment: Assignment, watch: Stopwatch, as_trained: bool = False) -> 
         last_step = driver.task.steps(driver.config)
         saved = replace(driver.restored.saved, step=last_step)
         driver.restored = replace(driver.restored, saved=saved)
+    watch.checks_each_step = not isinstance(driver.task, CommandTask)
     watch.start = Mark(0)
     with suppress(EnoughError):
         driver.work(0, 1, "", watch.stop)
-    return Run(watch, peak_memory())
+    return Run(watch, peak_memory_of(driver.task))
 
 
 def _scoring_seconds(assignment: Assignment, limits: Limits, setup_seconds: float) -> float | None:

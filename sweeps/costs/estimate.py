@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Literal
 
+from sweeps.command_task.command_task import begins_again
 from sweeps.costs.measurement import Measurement, calibrated_trials, finished_trials
 from sweeps.costs.prediction import Prediction, Work, predict
 from sweeps.costs.slots import end_times, slots_of, this_machine
@@ -14,6 +15,8 @@ from sweeps.planning.plan import Plan
 from sweeps.planning.planned_trial import PlannedTrial
 from sweeps.preflight.machine import memory
 from sweeps.worker.pace import Group, conditions, machine, work_of
+from tracking.files import unless_damaged
+from tracking.json_lines.journal import Journal, newest_checkpoint
 from tracking.provenance import own_version
 
 MemorySource = Literal["measured", "computed"]
@@ -127,9 +130,22 @@ def _times(
     for planned in plan.trials:
         name = planned.name
         prediction = predict(works[name], measurements)
-        if prediction is not None:
-            times[name] = prediction.of_scoring() if planned.host else prediction
+        if prediction is None:
+            continue
+        only_scores = planned.host is not None or planned.scored_otherwise
+        times[name] = prediction.of_scoring() if only_scores else _of_the_rest(prediction, planned)
     return times
+
+
+def _of_the_rest(prediction: Prediction, planned: PlannedTrial) -> Prediction:
+    """The prediction from the newest checkpoint on, if the trial has begun and not ended."""
+    if planned.state not in ("interrupted", "failed") or begins_again(planned.task):
+        return prediction
+    journal = Journal(planned.folder.journal_path)
+    step = unless_damaged(lambda: newest_checkpoint(journal), None)
+    if step is None:
+        return prediction
+    return prediction.with_share(max(0.0, 1 - step / planned.steps))
 
 
 def work_to_predict(planned: PlannedTrial) -> Work:

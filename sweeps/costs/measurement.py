@@ -30,6 +30,9 @@ class Measurement:
     which imports what the work needs. Each trial needs ``setup_seconds`` before its first step.
     Finished trials include all of these in ``seconds_per_step``. ``version`` is set only by
     calibration: the version of allelse and the digest of the task's code.
+
+    ``steps`` is 0 for work that reported none; ``seconds_per_step`` are then those of the whole
+    training.
     """
 
     work: str
@@ -55,7 +58,7 @@ PACE = {
     "machine": str,
     "flops_per_step": float | None,
     "scoring_seconds": float,
-    "peak_bytes": int,
+    "peak_bytes": int | None,
 }
 """The types of ``pace`` in a result file."""
 RESULT = {"seconds": float, "step": int}
@@ -97,15 +100,13 @@ def _finished_trial(path: Path) -> Measurement | None:
     pace = result.get("pace") if isinstance(result, dict) else None
     if pace is None or misfit(pace, PACE) or misfit(result, RESULT):
         return None
-    if result["step"] < 1:
-        return None
     return Measurement(
         work=pace["work"],
         conditions=pace["conditions"],
         machine=pace["machine"],
         source="finished",
         steps=result["step"],
-        seconds_per_step=result["seconds"] / result["step"],
+        seconds_per_step=result["seconds"] / max(1, result["step"]),
         flops_per_step=pace["flops_per_step"],
         scoring_seconds=pace["scoring_seconds"],
         peak_bytes=pace["peak_bytes"],

@@ -49,6 +49,10 @@ class Prediction:
         """The prediction if the trial is the first of its process."""
         return replace(self, training_seconds=self.training_seconds + self.first_seconds)
 
+    def with_share(self, left: float) -> "Prediction":
+        """The prediction for a trial that still has this share of its steps to train."""
+        return replace(self, training_seconds=self.training_seconds * left)
+
     def of_scoring(self) -> "Prediction":
         """The prediction for a trial that only scores these weights."""
         return replace(self, training_seconds=0.0)
@@ -61,10 +65,11 @@ class Prediction:
 
 def predict(work: Work, measurements: Sequence[Measurement]) -> Prediction | None:
     """The prediction for a trial; None if no measurement is close enough."""
-    if work.steps is None:
-        work = replace(work, steps=1, flops_per_step=None)
-        measurements = [_as_one_step(run) for run in measurements if run.source == "finished"]
     comparable = [run for run in measurements if run.conditions == work.conditions]
+    if work.steps is None or any(run.steps == 0 for run in comparable):
+        work = replace(work, steps=1, flops_per_step=None)
+        whole = [run for run in comparable if run.steps == 0 or run.source == "finished"]
+        comparable = [_as_one_step(run) for run in whole]
     same_row = _best_source([run for run in comparable if run.work == work.work])
     if same_row:
         per_step = fmean(run.seconds_per_step for run in same_row)
@@ -81,7 +86,7 @@ def _as_one_step(run: Measurement) -> Measurement:
     return replace(
         run,
         steps=1,
-        seconds_per_step=run.steps * run.seconds_per_step,
+        seconds_per_step=max(1, run.steps) * run.seconds_per_step,
         flops_per_step=None,
     )
 
@@ -122,13 +127,15 @@ def _prediction(
 
 
 def _seconds_per_step(flops: float | None, runs: Sequence[Measurement]) -> float | None:
-    """Interpolated at ``flops`` per step; the mean of the runs if any FLOPs are unknown.
+    """Interpolated at ``flops`` per step; the mean of the runs if any FLOPs are unknown or 0, or
+    if no time was measured.
 
     None without runs, or if ``flops`` are beyond ``REACH``.
     """
     if not runs:
         return None
-    if flops is None or any(run.flops_per_step is None for run in runs):
+    are_known = all(run.flops_per_step and run.seconds_per_step for run in runs)
+    if not (flops and are_known):
         return fmean(run.seconds_per_step for run in runs)
     points = [(run.flops_per_step or 0.0, run.seconds_per_step) for run in runs]
     lowest_flops, _ = min(points)

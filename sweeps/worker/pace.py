@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from sweeps.command_task.command_task import CommandTask
 from sweeps.config.schema import Schema
 from sweeps.task import Task
 from tracking.provenance import cpu_model
@@ -182,6 +183,12 @@ def peak_memory() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
+def peak_memory_of(task: Task[Any]) -> int | None:
+    """The same for work of the task; None for a command, whose memory is that of other
+    processes."""
+    return None if isinstance(task, CommandTask) else peak_memory()
+
+
 def _digest(values: Any) -> str:
     text = json.dumps(values, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -201,5 +208,5 @@ def pace_record(
         "machine": machine(group.gpus > 0),
         "flops_per_step": None if planned is None else planned / task.steps(config),
         "scoring_seconds": scoring_seconds,
-        "peak_bytes": peak_memory(),
+        "peak_bytes": peak_memory_of(task),
     }

@@ -137,3 +137,4 @@ def test_attempts_whose_steps_are_in_the_weights_trained_them() -> None:
     assert len(content["attempts"]) == 4
     content = with_attempt(content, {"attempt": 5, "from": 100, "of": 2, "steps": 100})
     assert [attempt["attempt"] for attempt in trained_by(content, 100)] == [1, 2]
+    assert [attempt["attempt"] for attempt in trained_by(content, 0)] == [5], "it reports no steps"

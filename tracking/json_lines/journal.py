@@ -95,12 +95,18 @@ def settled(journal: Journal, everything: bool) -> int:
     """
     if everything:
         return len(journal)
-    checkpoint = -1
+    checkpoint = newest_checkpoint(journal)
+    before = 0 if checkpoint is None else journal.up_to(checkpoint)
+    return max(0, min(before, len(journal) - 1))
+
+
+def newest_checkpoint(journal: Journal) -> int | None:
+    """The step of the newest checkpoint in the journal; None without one. Raises
+    DamagedFileError."""
     for report in journal.newest_first('"checkpoint"'):
         if report.checkpoint is not None:
-            checkpoint = report.checkpoint
-            break
-    return max(0, min(journal.up_to(checkpoint), len(journal) - 1))
+            return report.checkpoint
+    return None
 
 
 def reports_behind(path: Path, after: int, everything: bool) -> int:

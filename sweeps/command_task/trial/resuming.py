@@ -103,11 +103,11 @@ def beginning_of(out: Path, pattern: str, home: Path, state: Any, step: int) -> 
         resumable = Resumable.of(content) if content else None
         if resumable and resumable.step <= step and resumable.written in present:
             return Beginning(out / resumable.written.path)
-    last = _newest_whole(out, present)
+    last = newest_whole(out, present)
     return Beginning(out / last.path, is_exact=False) if last else Beginning()
 
 
-def _newest_whole(out: Path, matches: Iterable[Written]) -> Written | None:
+def newest_whole(out: Path, matches: Iterable[Written]) -> Written | None:
     """The newest match, or the one before it: a kill may have cut the newest one short, so that it
     lacks files."""
     newest_first = sorted(matches, key=_age, reverse=True)

@@ -8,7 +8,7 @@ from time import monotonic
 
 from sweeps.command_task.command_task import CommandTask
 from sweeps.command_task.definition import Definition
-from sweeps.command_task.trial.resuming import Written, newest
+from sweeps.command_task.trial.resuming import Written, matches_in, newest_whole
 from sweeps.problems import Problem, RefusedError
 from sweeps.verbs.probe.listing import COST_WORDS
 from sweeps.verbs.probe.request import command_of_task, trial_values, with_steps
@@ -25,6 +25,8 @@ from tracking.written.watch import WrittenMetrics
 
 LOOK_S = 0.05
 """Between two looks whether the command may be killed: it should not run on for long."""
+HISTORIES = ("trainer_state.json",)
+"""Sources that a resumed run writes anew from the first step."""
 Origin = tuple[str, str]
 """A metric's name and its source."""
 Values = Mapping[tuple[Origin, int], float]
@@ -44,7 +46,8 @@ class Difference:
 @dataclass(frozen=True)
 class Resumption:
     """``compared``: pairs of values after the resume. ``differences``: the first one of each
-    metric. ``unsteady``: those that differed before anything was killed."""
+    metric. ``unsteady``: those that differed before anything was killed. ``begins_again``: whether
+    the resumed run reported what came before its checkpoint."""
 
     steps: int
     killed_at: int
@@ -53,17 +56,30 @@ class Resumption:
     metrics: int
     differences: Sequence[Difference]
     unsteady: Sequence[Difference]
+    begins_again: bool
 
     @property
     def is_equal(self) -> bool:
-        return self.compared > 0 and not self.differences
+        return self.compared > 0 and not self.differences and not self.begins_again
 
     @property
     def first(self) -> str:
         """Such as "loss differs at step 21"; "" if nothing differs."""
+        if self.begins_again:
+            return "it begins again"
         if not self.differences:
             return ""
         return f"{self.differences[0].name} differs at step {self.differences[0].step}"
+
+
+@dataclass(frozen=True)
+class KilledRun:
+    """Its points until the kill, and the path in {out} of the checkpoint to go on from, which was
+    written after ``step_before``."""
+
+    points: Sequence[WrittenPoint]
+    checkpoint: str
+    step_before: int
 
 
 class NotComparableError(Exception):
@@ -88,12 +104,10 @@ def compare_resumed(task: CommandTask, here: Path, seconds: float, steps: int | 
     if last_step < 0:
         raise NotComparableError("its metrics name no steps, so the runs can't be compared by step")
     with fresh_workspace(here) as workspace:
-        until_kill, checkpoint = run_until_killed(
-            task, definition, workspace, last_step // 2, seconds
-        )
-        path = workspace.out / checkpoint.path
+        killed = run_until_killed(task, definition, workspace, last_step // 2, seconds)
+        path = workspace.out / killed.checkpoint
         resumed = _run(task, workspace, path, seconds)
-    return resumption(undisturbed.points, until_kill, resumed.points, checkpoint.path)
+    return resumption(undisturbed.points, killed, resumed.points)
 
 
 def _resumable(task: CommandTask) -> Definition:
@@ -120,35 +134,42 @@ def _run(task: CommandTask, workspace: Workspace, checkpoint: Path | None, secon
 
 def run_until_killed(
     task: CommandTask, definition: Definition, workspace: Workspace, half: int, seconds: float
-) -> tuple[list[WrittenPoint], Written]:
-    """The points until SIGKILL, behind step ``half``, and the checkpoint to go on from.
+) -> KilledRun:
+    """The run until SIGKILL, behind step ``half``, once there is a checkpoint.
 
     Raises NotComparableError if the run ends before, or takes too long.
     """
     command = command_of_task(task, trial_values(workspace.out))
     metrics = WrittenMetrics(workspace.out, workspace.output)
+    pattern = str(definition.checkpoint)
     points: list[WrittenPoint] = []
-    earlier: Written | None = None
+    checkpoints: set[Written] = set()
+    steps_before: dict[str, int] = {}  # by checkpoint: the last step before it was seen
     begin = monotonic()
     with started(command.words, command.env, workspace) as process:
         while not process.has_ended:
             process.wait(LOOK_S)
             _refuse_longer("run that is killed", begin, seconds)
+            step_before = _last_step(points)
             points += metrics.poll()
-            checkpoint = newest(workspace.out, str(definition.checkpoint))
-            is_complete = checkpoint is not None and checkpoint == earlier
-            earlier = checkpoint
-            if is_complete and checkpoint and _last_step(points) >= half:
+            earlier, checkpoints = checkpoints, set(matches_in(workspace.out, pattern))
+            for written in checkpoints:
+                steps_before.setdefault(written.path, step_before)
+            is_complete = bool(checkpoints) and checkpoints == earlier
+            if is_complete and _last_step(points) >= half:
                 break
         has_ended = process.has_ended
     refuse_unless_started(process, command.words)
-    if has_ended or earlier is None:
+    unchanged = checkpoints & set(matches_in(workspace.out, pattern))
+    checkpoint = newest_whole(workspace.out, unchanged)
+    if has_ended or checkpoint is None:
         fault = (
             f"the run ended before it could be killed after step {half} with a checkpoint there; "
             "it needs more steps, or checkpoints more often"
         )
         raise NotComparableError(fault)
-    return [*points, *metrics.poll()], earlier
+    step_before = steps_before[checkpoint.path]
+    return KilledRun([*points, *metrics.poll()], checkpoint.path, step_before)
 
 
 def _refuse_longer(run_name: str, begin: float, seconds: float) -> None:
@@ -167,15 +188,13 @@ def _last_step(points: Iterable[WrittenPoint]) -> int:
 
 
 def resumption(
-    undisturbed: Sequence[WrittenPoint],
-    until_kill: Sequence[WrittenPoint],
-    resumed: Sequence[WrittenPoint],
-    checkpoint: str,
+    undisturbed: Sequence[WrittenPoint], killed: KilledRun, resumed: Sequence[WrittenPoint]
 ) -> Resumption:
-    """The comparison. ``until_kill`` and ``resumed``: the points until the kill and after it."""
+    """The comparison of the points of the whole run with those until the kill, and with those of
+    the resumed run from behind its checkpoint."""
     whole_values = _values(undisturbed)
-    earlier = _values(until_kill)
-    later = _values(resumed)
+    earlier = _values(killed.points)
+    later = {key: value for key, value in _values(resumed).items() if key[1] > killed.step_before}
     unsteady = list(_differences(whole_values, earlier))
     unsteady_origins = {(difference.name, difference.source) for difference in unsteady}
     steady = {key: value for key, value in later.items() if key[0] not in unsteady_origins}
@@ -183,13 +202,24 @@ def resumption(
     differences = [*_differences(whole_values, steady), *_missing_ends(ends, unsteady_origins)]
     return Resumption(
         steps=_last_step(undisturbed),
-        killed_at=_last_step(until_kill),
-        checkpoint=checkpoint,
+        killed_at=_last_step(killed.points),
+        checkpoint=killed.checkpoint,
         compared=len(steady.keys() & whole_values.keys()),
         metrics=len({origin for origin, _ in steady.keys() & whole_values.keys()}),
         differences=sorted(differences, key=lambda difference: difference.step),
         unsteady=unsteady,
+        begins_again=_begins_again(killed, resumed),
     )
+
+
+def _begins_again(killed: KilledRun, resumed: Sequence[WrittenPoint]) -> bool:
+    """Whether the resumed run reports the first step once more, and most others from before its
+    checkpoint."""
+    reported = {point.step for point in resumed if not any(map(point.comes_from, HISTORIES))}
+    steps = {point.step for point in killed.points if point.step is not None}
+    before = sorted(step for step in steps if step <= killed.step_before)
+    again = [step for step in before if step in reported]
+    return len(before) > 1 and again[:1] == before[:1] and 2 * len(again) > len(before)
 
 
 def _values(points: Iterable[WrittenPoint]) -> dict[tuple[Origin, int], float]:

@@ -33,6 +33,7 @@ def show_resumption(name: str, resumption: Resumption) -> None:
         OUT.print()
         for line in REASONS:
             OUT.print(line, style="dim")
+    if not resumption.is_equal and resumption.compared:
         OUT.print(
             "Until you mend it, a note below the table names the rows with resumed trials.",
             style="dim",
@@ -50,6 +51,7 @@ def as_json(name: str, resumption: Resumption) -> dict[str, Any]:
     return {
         "task": name,
         "is_equal": resumption.is_equal,
+        "begins_again": resumption.begins_again,
         **{
             key: getattr(resumption, key)
             for key in ("steps", "killed_at", "checkpoint", "compared", "metrics")
@@ -69,7 +71,12 @@ def _verdict(resumption: Resumption) -> Iterator[str]:
         )
     metrics = resumption.metrics
     values = f"{resumption.compared} values of {metrics} {plural('metric', metrics)}"
-    if resumption.is_equal:
+    if resumption.begins_again:
+        yield (
+            "The resumed run began again with the first step, so it does not resume. "
+            "Does the command load what {resume} names?"
+        )
+    elif resumption.is_equal:
         yield f"It resumes exactly: {values} after the resume are the same."
     elif not resumption.compared:
         yield "No value after the resume could be compared."

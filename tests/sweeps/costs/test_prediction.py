@@ -6,9 +6,11 @@ from dataclasses import replace
 import pytest
 
 from sweeps.config.settings import Cluster
+from sweeps.costs.calibrated_trial import Limits, Mark, Stopwatch
 from sweeps.costs.measurement import Measurement
 from sweeps.costs.prediction import Work, fitted_line, predict
 from sweeps.costs.slots import end_times, slots_of
+from sweeps.worker.events import Report
 
 CLUSTER = Cluster(address=None, workers=1, cpus_per_worker=2, gpus_per_worker=0)
 MEASURED = Measurement(
@@ -97,3 +99,56 @@ def test_without_a_number_of_steps_only_whole_trials_predict() -> None:
     other_row = predict(replace(work, work="b"), [finished])
     assert other_row is not None
     assert (other_row.training_seconds, other_row.interpolated) == (20.0, True)
+
+
+@pytest.mark.parametrize(
+    "measured",
+    [replace(MEASURED, flops_per_step=0.0), replace(MEASURED, seconds_per_step=0.0)],
+)
+def test_a_row_without_flops_or_time_is_no_point_of_a_line(measured: Measurement) -> None:
+    prediction = predict(replace(WORK, work="c"), [measured, replace(MEASURED, work="b")])
+    assert prediction is not None
+    assert prediction.training_seconds == pytest.approx(50 * measured.seconds_per_step + 25)
+
+
+def test_work_without_steps_predicts_as_a_whole() -> None:
+    whole = replace(MEASURED, steps=0, seconds_per_step=7.0)
+    prediction = predict(WORK, [whole])
+    assert prediction is not None
+    assert prediction.training_seconds == 7.0
+
+
+def watched(moments: dict[str, Mark]) -> dict[str, float]:
+    """What a stopwatch answers after marks at these moments; it starts at 0."""
+    watch = Stopwatch(Limits())
+    watch.start = Mark(0, 0.0)
+    for name, mark in moments.items():
+        setattr(watch, name, mark)
+    answer = watch.answer()
+    return {"steps": answer["steps"], "per_step": answer["seconds_per_step"]}
+
+
+def test_the_step_at_which_a_stop_was_obeyed_ends_what_is_measured() -> None:
+    """Each step takes a quarter of a second; a stop is asked for after step 80."""
+    first, last, stopped = Mark(1, 0.25), Mark(60, 15.0), Mark(0, 20.0)
+    before_stop = {"first": first, "last": last, "stopped": stopped}
+    assert watched(before_stop) == {"steps": 60, "per_step": 0.25}
+    assert watched(before_stop | {"saved": Mark(80, 29.0)}) == {"steps": 80, "per_step": 0.25}
+    assert watched(before_stop | {"last": Mark(80, 25.0)}) == {"steps": 80, "per_step": 0.25}
+    without_report = {"first": first, "stopped": stopped, "saved": Mark(80, 29.0)}
+    assert watched(without_report) == {"steps": 80, "per_step": 0.25}
+
+
+def test_work_that_reports_nothing_is_measured_as_a_whole_or_not_at_all() -> None:
+    assert watched({"finished": Mark(0, 12.0)}) == {"steps": 0, "per_step": 12.0}
+    with pytest.raises(LookupError, match="neither reported nor saved a step within 90 s"):
+        watched({"first": Mark(1, 0.5)})
+
+
+def test_checks_by_the_clock_are_no_steps() -> None:
+    watch = Stopwatch(Limits(least_seconds=0.0, least_steps=3))
+    watch.checks_each_step = False
+    assert [watch.stop() for _ in range(9)] == [False] * 9
+    watch.handle(Report(3, {}, ts=0.0))
+    assert watch.first == watch.last
+    assert watch.stop()

@@ -9,8 +9,14 @@ import pytest
 from typed import printed, refusal, typed
 
 from sweeps.command_task.lookup import command_task
-from sweeps.verbs.probe.resume import NotComparableError, run_until_killed
+from sweeps.verbs.probe.resume import (
+    KilledRun,
+    NotComparableError,
+    resumption,
+    run_until_killed,
+)
 from sweeps.verbs.probe.workspace import fresh_workspace
+from tracking.written.point import WrittenPoint
 
 STEPS = 12
 SCRIPT = """\
@@ -103,6 +109,54 @@ def test_metrics_that_never_repeat_say_nothing_about_a_resume(folder: Path) -> N
     assert [difference["name"] for difference in answer["unsteady"]] == ["noise"]
     assert answer["unsteady"][0]["step"] == 1
     assert (answer["is_equal"], answer["metrics"]) == (True, 2)
+
+
+def points(*steps: int, source: str = "stdout") -> list[WrittenPoint]:
+    return [WrittenPoint("loss", 1 / step, step, source) for step in steps]
+
+
+@pytest.mark.parametrize(
+    ("resumed", "begins_again"),
+    [
+        (points(*range(1, 13)), True),
+        (points(*range(7, 13)), False),
+        (points(1, *range(7, 13)), False),  # it evaluates once at its start
+        (points(*range(1, 13), source="ckpt-8/trainer_state.json"), False),
+    ],
+)
+def test_a_resumed_run_that_reports_the_first_steps_again_is_found_out(
+    resumed: list[WrittenPoint], begins_again: bool
+) -> None:
+    killed = KilledRun(points(*range(1, 9)), checkpoint="ckpt-6.json", step_before=5)
+    found = resumption(points(*range(1, 13)), killed, [*resumed, *points(*range(7, 13))])
+    assert (found.begins_again, found.is_equal) == (begins_again, not begins_again)
+    assert found.first == ("it begins again" if begins_again else "")
+    assert found.compared >= 6
+
+
+def test_a_checkpoint_that_lacks_files_is_not_resumed_from(folder: Path) -> None:
+    """The newest one is cut short by the kill."""
+    script = folder / "train.py"
+    saved = """\
+        new = args.out / ".new"
+        new.write_text(json.dumps([step, total, draws.getstate()]))
+        new.rename(args.out / f"ckpt-{step:03d}.json")
+"""
+    saved_in_folder = """\
+        new = args.out / f"ckpt-{step:03d}.json"
+        new.mkdir(exist_ok=True)
+        (new / "begun").touch()
+        while is_second and step == args.steps - 2:
+            print(f"step {step} loss: {total:.9f}", flush=True)
+            time.sleep(0.02)
+        (new / "state").write_text(json.dumps([step, total, draws.getstate()]))
+"""
+    text = script.read_text().replace(saved, saved_in_folder)
+    script.write_text(
+        text.replace("args.resume.read_text()", '(args.resume / "state").read_text()')
+    )
+    answer = json.loads(printed(folder, "probe", "--json", "--resume", "mine"))
+    assert (answer["is_equal"], answer["checkpoint"]) == (True, "ckpt-008.json")
 
 
 def test_fewer_steps_and_refusals(folder: Path) -> None:
