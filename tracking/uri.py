@@ -134,7 +134,7 @@ def without_passwords(tree: Any, is_hidden: Callable[[str], bool] = lambda key: 
 
 def is_secret(name: str) -> bool:
     """Whether values of this name must be hidden."""
-    return name.lower().endswith(SECRET_ENDINGS)
+    return name.lower().replace("-", "_").endswith(SECRET_ENDINGS)
 
 
 def _secrets_of_environment() -> list[str]:

@@ -25,7 +25,7 @@ METRIC_FIELDS = ("better", "set", "point", "source", "label", "unit", "decimals"
 DIRECTIONS = ("up", "down")
 NEEDED = {
     "command": "write the command, such as [python, train.py, --lr, '{args.lr}']",
-    "metrics": "name one, such as accuracy: up; `allelse probe` lists what a command writes",
+    "metrics": "name one, such as accuracy: up; `allelse probe -- COMMAND` lists what it writes",
 }
 """The keys that a file must have, and what to write there."""
 

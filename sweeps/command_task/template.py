@@ -4,6 +4,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from sweeps.problems import refusal
+
 PLACEHOLDER = re.compile(r"\{\{(?P<literal>[\w.]+)\}\}|\{(?P<name>[A-Za-z_][\w.]*)\}")
 """``{{name}}`` stands for ``{name}`` itself. Other braces, as those of JSON, are plain text."""
 KEYS = "args."
@@ -80,6 +82,20 @@ class Template:
 def is_flag(word: str) -> bool:
     """Whether it is a flag that takes the next word as its value, such as ``--lr`` or ``-l``."""
     return word.startswith("-") and len(word.strip("-")) > 0 and not re.search(r"[={]", word)
+
+
+def typed_command(typed: Sequence[str]) -> list[str]:
+    """The words of a command behind ``--``; one word may be the whole line. Raises RefusedError for
+    a command that is empty, or that has a quote without an end."""
+    try:
+        words = list(split(typed[0])) if len(typed) == 1 else list(typed)
+    except ValueError:
+        fault = f"has a quote without an end: {typed[0]}"
+        raise refusal("COMMAND", fault, "close it, or type the command without quotes") from None
+    if not words:
+        allowed = "type it after --, such as -- python train.py --lr 0.1"
+        raise refusal("COMMAND", "is missing", allowed)
+    return words
 
 
 def split(text: str) -> Sequence[str]:

@@ -21,7 +21,7 @@ from sweeps.config.settings import Cluster
 from sweeps.costs.calibrated_trial import Limits, Timings, to_request
 from sweeps.costs.estimate import version_of, work_to_predict
 from sweeps.costs.measurement import Measurement, keep_calibrated
-from sweeps.costs.slots import slots_of, this_machine
+from sweeps.costs.slots import VISIBLE, slots_of, this_machine, visible_gpus
 from sweeps.planning.plan import Plan
 from sweeps.planning.planned_trial import PlannedTrial
 from sweeps.problems import Problem, refuse
@@ -35,7 +35,6 @@ SILENT_S = 600.0
 """How long a process may take to answer. Besides training and scoring, it only imports modules and
 opens its data."""
 PREFIX = "allelse-calibration-"
-VISIBLE = "CUDA_VISIBLE_DEVICES"
 THREADS = "OMP_NUM_THREADS"
 
 
@@ -238,8 +237,7 @@ def _start(planned: PlannedTrial, plan: Plan, folder: Path, slot: int) -> Proces
 def _environment(planned: PlannedTrial, slot: int) -> dict[str, str]:
     """This process's variables, with the threads and GPUs that Ray would assign to a worker."""
     cluster = planned.settings.cluster
-    visible = os.environ.get(VISIBLE)
-    gpus = visible.split(",") if visible else list(map(str, range(int(this_machine()["GPU"]))))
+    gpus = visible_gpus()
     first = int(slot * cluster.gpus_per_worker)
     count = max(1, round(cluster.gpus_per_worker)) if cluster.gpus_per_worker else 0
     return {

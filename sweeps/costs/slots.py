@@ -3,6 +3,7 @@
 import heapq
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
 
 from sweeps.config.settings import Cluster
 from sweeps.preflight.machine import cpus, fitting_workers
@@ -19,9 +20,17 @@ def slots_of(cluster: Cluster, nodes: Iterable[Mapping[str, float]]) -> int:
 
 def this_machine() -> dict[str, float]:
     """The CPUs and GPUs of this machine, by kind. Doesn't import torch."""
+    return {"CPU": float(cpus()), "GPU": float(len(visible_gpus()))}
+
+
+def visible_gpus() -> list[str]:
+    """The GPUs that CUDA shows to a process, as ``CUDA_VISIBLE_DEVICES`` names them: those before
+    the first entry that is none, such as -1."""
     visible = os.environ.get(VISIBLE)
-    gpus = gpu_models() if visible is None else [gpu for gpu in visible.split(",") if gpu.strip()]
-    return {"CPU": float(cpus()), "GPU": float(len(gpus))}
+    if visible is None:
+        return [str(number) for number in range(len(gpu_models()))]
+    names = (name.strip() for name in visible.split(","))
+    return list(takewhile(lambda name: name and not name.startswith("-"), names))
 
 
 def end_times(durations: Sequence[float], slots: int, start_seconds: float = 0.0) -> list[float]:

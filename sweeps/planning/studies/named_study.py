@@ -1,11 +1,13 @@
 """The recorded study that a command names, or takes if it names none."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sweeps.config.overrides import parse_overrides
 from sweeps.config.schema import Schema
 from sweeps.config.settings import Settings
+from sweeps.function_task import GROUP
 from sweeps.planning.studies.advice import no_such_study
 from sweeps.planning.studies.known_studies import known_study, study_names
 from sweeps.planning.studies.study_overrides import FREE, NAMING, by_name, chosen, names_study
@@ -128,6 +130,10 @@ def _task_kinds(overrides: list[str] | None) -> tuple[tuple[str, ...], tuple[str
         schema = Schema.of(source_named(overrides or [], Path.cwd()).task)
     except RefusedError:
         return (), ()
-    observing = tuple(f"{key}=" for key in sorted(schema.observes))
-    scoring_keys = [*sorted(schema.scores), *sorted(schema.scoring_groups)]
-    return observing, tuple(f"{key}=" for key in scoring_keys)
+    return _starts(schema.observes), _starts([*schema.scores, *schema.scoring_groups])
+
+
+def _starts(keys: Iterable[str]) -> tuple[str, ...]:
+    """How overrides of these keys begin. Those of a function may lack its group."""
+    names = {name for key in keys for name in (key, key.removeprefix(f"{GROUP}."))}
+    return tuple(f"{name}=" for name in sorted(names))

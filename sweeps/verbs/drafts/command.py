@@ -11,7 +11,7 @@ from rich.table import Table
 from sweeps.command_task.draft import STAYS, Draft, draft
 from sweeps.command_task.draft_text import text_of_draft
 from sweeps.command_task.lookup import FOLDER, NAME
-from sweeps.command_task.template import split
+from sweeps.command_task.template import typed_command
 from sweeps.config.tasks import ENTRY_POINTS, OURS, known_tasks
 from sweeps.console import OUT, next_command, print_line
 from sweeps.problems import Problem, refuse
@@ -26,7 +26,7 @@ ADVICE = (
 
 def write_draft(name: str, typed: Sequence[str], here: Path) -> None:
     """Write the file, and show what the words became. Raises RefusedError before it writes."""
-    words = list(split(typed[0])) if len(typed) == 1 else list(typed)
+    words = typed_command(typed)
     problems = [*_name_problems(name, here), *_word_problems(words)]
     refuse(problems)
     drafted = draft(words, here)
@@ -59,16 +59,12 @@ def _name_problems(name: str, here: Path) -> Iterator[Problem]:
 
 
 def _word_problems(words: Sequence[str]) -> Iterator[Problem]:
-    """A command that is empty, and flags with secrets, which a file would hold."""
-    if not words:
-        yield Problem(
-            "COMMAND", "is empty", "type it after --, such as -- python train.py --lr 0.1"
-        )
+    """Flags, variables and settings with secrets, which a file would hold."""
     for word in words:
-        flag = word.partition("=")[0]
-        if flag.startswith("--") and is_secret(flag.lstrip("-")):
+        name, has_value, _ = word.partition("=")
+        if (word.startswith("--") or has_value) and is_secret(name):
             allowed = "leave it out, and set an environment variable: trials inherit it"
-            yield Problem(flag, "looks like a secret, which the file would hold", allowed)
+            yield Problem(name, "looks like a secret, which the file would hold", allowed)
 
 
 def _table(drafted: Draft) -> Table:

@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from itertools import chain, count
 
 import yaml
 
@@ -23,13 +24,22 @@ def pasted(metrics: Sequence[ListedMetric]) -> str:
         return ""
     has_measured = any(metric.is_measured for metric in usable)
     lines = ["metrics:"]
+    taken = set[str]()
     for metric in [sources[0] for sources in by_name(usable)][:MOST]:
-        key = metric.name.replace("/", "_")
+        key = _free_key(metric.name, taken)
+        taken.add(key)
         fields = ", ".join(_fields(metric, key))
         is_training_loss = has_measured and metric.name.lower() == "loss"
         mark = "" if metric.is_result and not is_training_loss else "# "
         lines.append(f"  {mark}{_text(key)}: {{{fields}}}")
     return "\n".join([*lines, ""])
+
+
+def _free_key(name: str, taken: Collection[str]) -> str:
+    """The metric's name without slashes; with a number if another metric has that key."""
+    plain = name.replace("/", "_")
+    keys = chain([plain], (f"{plain}_{number}" for number in count(2)))
+    return next(key for key in keys if key not in taken)
 
 
 def _is_usable(metric: ListedMetric) -> bool:

@@ -26,7 +26,8 @@ LAST_LINES = 10
 class Ran:
     """How long a command ran, what it wrote, and how it ended: ``code`` is negative for a signal.
 
-    ``loose_points``: from files below its current folder rather than {out}.
+    ``loose_points``: from files below its current folder rather than {out}. ``changed_files``: the
+    user's own, which its folder links to.
     """
 
     seconds: float
@@ -37,6 +38,7 @@ class Ran:
     notices: Sequence[str]
     lines: Sequence[str]
     files: Sequence[str]
+    changed_files: Sequence[str] = ()
 
 
 @dataclass
@@ -101,6 +103,7 @@ def run(words: Sequence[str], env: Mapping[str, str], workspace: Workspace, seco
         watch.metrics.notices,
         _lines(workspace.output),
         [*_files(workspace.out), *_files(workspace.work)],
+        workspace.changed_files(),
     )
 
 

@@ -120,6 +120,11 @@ def _remarks(ran: Ran, metrics: Sequence[ListedMetric]) -> Iterator[str]:
     infinite = [metric.name for metric in metrics if not math.isfinite(metric.last)]
     if infinite:
         yield f"Not finite at the end: {', '.join(infinite)}."
+    if ran.changed_files:
+        yield (
+            f"It changed your own files, which its folder links to: {_some_of(ran.changed_files)}. "
+            "If the command has a flag for its output folder, type it."
+        )
     for notice in ran.notices:
         yield f"Not read: {notice}."
 

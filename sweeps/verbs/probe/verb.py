@@ -48,17 +48,21 @@ def probe(
 ) -> int:
     """Run a command for a while, and list the metrics that it writes, ready to paste.
 
-    It runs in a fresh folder that links to your files. At the end, `probe` stops it and every
+    It runs in a fresh folder with links to your files: new files stay there, but a file of yours
+    that it opens to write is changed. At the end, `probe` stops it and every
     process that it started. `allelse probe NAME` runs the command of a task, and
     `allelse probe --resume NAME` checks that a resumed run ends with the same metrics.
     """
+    if seconds is not None and not seconds > 0:
+        raise RefusedError([Problem("--seconds", f"is {seconds:g}", "must be more than 0")])
     if resume:
         return _probe_resume(command or [], seconds or RESUME_SECONDS, steps, as_json)
-    return _probe_metrics(command or [], SECONDS if seconds is None else seconds, as_json)
+    return _probe_metrics(command or [], seconds or SECONDS, as_json)
 
 
 def _probe_metrics(command: Sequence[str], seconds: float, as_json: bool) -> int:
     from sweeps.command_task.lookup import command_names
+    from sweeps.command_task.template import typed_command
     from sweeps.verbs.probe.listing import listed_metrics
     from sweeps.verbs.probe.pasted import pasted
     from sweeps.verbs.probe.request import probed_command
@@ -67,7 +71,7 @@ def _probe_metrics(command: Sequence[str], seconds: float, as_json: bool) -> int
     from sweeps.verbs.probe.workspace import fresh_workspace
 
     here = Path.cwd()
-    words = _checked(command, seconds)
+    words = typed_command(command)
     with fresh_workspace(here) as workspace:
         request = probed_command(words, here, workspace.out)
         if not as_json:
@@ -131,21 +135,6 @@ def _keep(resumption: "Resumption", name: str, here: Path) -> None:
     keep_check(runs, ResumeCheck(name, resumption.is_equal, resumption.first, files))
 
 
-def _checked(words: Sequence[str], seconds: float) -> list[str]:
-    """The command's words. One word may be the whole line. Raises RefusedError."""
-    from sweeps.command_task.template import split
-
-    problems: list[Problem] = []
-    if not words:
-        allowed = "type it after --, such as allelse probe -- python train.py --lr 0.1"
-        problems.append(Problem("COMMAND", "is missing", allowed))
-    if not seconds > 0:
-        problems.append(Problem("--seconds", f"is {seconds:g}", "must be more than 0"))
-    if problems:
-        raise RefusedError(problems)
-    return list(split(words[0])) if len(words) == 1 else list(words)
-
-
 def _json(words: Sequence[str], ran: Any, metrics: Sequence[Any], block: str) -> dict[str, Any]:
     return {
         "command": list(words),
@@ -156,5 +145,6 @@ def _json(words: Sequence[str], ran: Any, metrics: Sequence[Any], block: str) ->
         "yaml": block,
         "not_read": list(ran.notices),
         "files": list(ran.files),
+        "changed_files": list(ran.changed_files),
         "last_lines": list(ran.lines),
     }

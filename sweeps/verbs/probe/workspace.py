@@ -2,9 +2,10 @@
 
 import shutil
 import tempfile
-from collections.abc import Collection, Iterator
+from collections import deque
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 OUTPUT_FOLDERS = {
@@ -12,6 +13,10 @@ OUTPUT_FOLDERS = {
     *("tensorboard", "wandb", "__pycache__"),
 }
 """Folders of earlier output. The command gets fresh ones."""
+MOST_LINKS = 2000
+"""Links to single files: making them takes a moment, and so does looking for new files."""
+State = tuple[int, int] | None
+"""Size and time of the last change."""
 ABOVE = 2
 """Folders above the current one that are linked, too: a command may read ``../data``."""
 
@@ -19,11 +24,18 @@ ABOVE = 2
 @dataclass(frozen=True)
 class Workspace:
     """A fresh folder: ``out`` is the command's {out}. It runs in ``work``, which links to the
-    user's files. ``output`` takes what it prints."""
+    user's files in ``here``; ``linked`` has their states. ``output`` takes what it prints."""
 
     out: Path
     work: Path
     output: Path
+    here: Path
+    linked: dict[Path, State] = field(default_factory=dict)
+
+    def changed_files(self) -> list[str]:
+        """The user's files that the command has changed through their links."""
+        states = self.linked.items()
+        return [file.as_posix() for file, state in states if _state(self.here / file) != state]
 
 
 @contextmanager
@@ -31,12 +43,12 @@ def fresh_workspace(here: Path) -> Iterator[Workspace]:
     """Removed at the end, with all that was written there."""
     folder = Path(tempfile.mkdtemp(prefix="allelse-probe-")).resolve()
     names = here.resolve().parts[1:][-1 - ABOVE :]
-    workspace = Workspace(folder / "out", Path(folder, "files", *names), folder / "stdout")
+    workspace = Workspace(folder / "out", Path(folder, "files", *names), folder / "stdout", here)
     try:
         workspace.out.mkdir()
         workspace.work.mkdir(parents=True)
         workspace.output.touch()
-        _link(here, workspace.work, OUTPUT_FOLDERS)
+        workspace.linked.update(_mirror(here, workspace.work))
         places = workspace.work.parents[: len(names) - 1]
         for around, place in zip(here.resolve().parents, places, strict=False):
             with suppress(OSError):  # a folder that can't be listed
@@ -46,10 +58,58 @@ def fresh_workspace(here: Path) -> Iterator[Workspace]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _link(folder: Path, place: Path, passed_over: Collection[str] = ()) -> None:
-    """Link the folder's entries, other than hidden folders and those that are passed over."""
+def _link(folder: Path, place: Path) -> None:
+    """Link the folder's entries, other than hidden folders."""
     for entry in folder.iterdir():
-        is_hidden_folder = entry.name.startswith(".") and entry.is_dir()
         link = place / entry.name
-        if not is_hidden_folder and entry.name not in passed_over and not link.exists():
+        if not _is_hidden_folder(entry) and not link.exists():
             link.symlink_to(entry.absolute())
+
+
+def _mirror(folder: Path, place: Path) -> dict[Path, State]:
+    """Make the same folders with links to the files, and return these files' states by their path
+    in ``folder``. What the command writes beside a file stays in ``place``.
+
+    Beyond ``MOST_LINKS``, folders are linked, too.
+    """
+    states: dict[Path, State] = {}
+    folders = deque([(folder.absolute(), place)])
+    while folders:
+        source, target = folders.popleft()
+        entries = _entries(source)
+        if source != folder.absolute():
+            if entries is None or len(states) + len(entries) > MOST_LINKS:
+                target.symlink_to(source)
+                continue
+            target.mkdir()
+        for entry in entries or ():
+            is_top = target == place
+            if is_top and (_is_hidden_folder(entry) or entry.name in OUTPUT_FOLDERS):
+                continue
+            if entry.is_dir() and not entry.is_symlink():
+                folders.append((entry, target / entry.name))
+            else:
+                (target / entry.name).symlink_to(entry)
+                states[entry.relative_to(folder.absolute())] = _state(entry)
+    return states
+
+
+def _entries(folder: Path) -> list[Path] | None:
+    """None for a folder that can't be listed."""
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return None
+
+
+def _is_hidden_folder(path: Path) -> bool:
+    return path.name.startswith(".") and path.is_dir()
+
+
+def _state(file: Path) -> State:
+    """None for a link to nothing, or a file that is gone."""
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns

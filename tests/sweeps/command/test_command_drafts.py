@@ -86,6 +86,9 @@ def test_variables_files_and_launchers(tmp_path: Path) -> None:
         ("a/b", "python train.py", "must be a letter, then letters, digits and _"),
         ("translation", "python train.py", "an installed task"),
         ("mine", "python train.py --api_key x", "--api_key looks like a secret"),
+        ("mine", "python train.py --api-key x", "--api-key looks like a secret"),
+        ("mine", "WANDB_API_KEY=x python train.py", "WANDB_API_KEY looks like a secret"),
+        ("mine", "python train.py wandb.api_key=x", "wandb.api_key looks like a secret"),
     ],
 )
 def test_a_draft_is_refused(tmp_path: Path, name: str, words: str, reason: str) -> None:

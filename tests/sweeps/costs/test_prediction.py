@@ -9,7 +9,7 @@ from sweeps.config.settings import Cluster
 from sweeps.costs.calibrated_trial import Limits, Mark, Stopwatch
 from sweeps.costs.measurement import Measurement
 from sweeps.costs.prediction import Work, fitted_line, predict
-from sweeps.costs.slots import end_times, slots_of
+from sweeps.costs.slots import end_times, slots_of, visible_gpus
 from sweeps.worker.events import Report
 
 CLUSTER = Cluster(address=None, workers=1, cpus_per_worker=2, gpus_per_worker=0)
@@ -25,6 +25,16 @@ def test_as_many_worker_groups_fit_as_cpus_and_gpus_allow() -> None:
     assert slots_of(replace(CLUSTER, gpus_per_worker=0.2), [{"CPU": 64.0, "GPU": 1.0}]) == 5
     assert slots_of(replace(CLUSTER, gpus_per_worker=1), [{"CPU": 64.0}]) == 0
     assert slots_of(replace(CLUSTER, workers=3), [{"CPU": 4.0}, {"CPU": 8.0}]) == 2
+
+
+@pytest.mark.parametrize(
+    ("visible", "gpus"), [("0,1", ["0", "1"]), ("GPU-a", ["GPU-a"]), ("", []), ("0,-1,1", ["0"])]
+)
+def test_gpus_before_the_first_that_is_none_are_visible(
+    visible: str, gpus: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert visible_gpus() == gpus
 
 
 def test_trials_begin_in_their_order_as_soon_as_a_slot_is_free() -> None:

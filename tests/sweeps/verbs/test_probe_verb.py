@@ -160,6 +160,36 @@ def test_refusals(folder: Path) -> None:
     assert "holds {args.lr}, which has no value here" in words
 
 
+def test_files_of_the_user_that_the_command_changes_are_named(tmp_path: Path) -> None:
+    (tmp_path / "saved").mkdir()
+    (tmp_path / "saved" / "last.txt").write_text("precious")
+    script = "from pathlib import Path\nfor name in ('last', 'new'):\n    "
+    script += "Path(f'saved/{name}.txt').write_text(name)\nprint('val_loss: 1')\n"
+    (tmp_path / "train.py").write_text(script)
+    output = printed(tmp_path, "probe", "--", "python", "train.py")
+    assert "It changed your own files, which its folder links to: saved/last.txt." in output
+    assert [path.name for path in (tmp_path / "saved").iterdir()] == ["last.txt"]
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["--", "python train.py 'x"], "COMMAND has a quote without an end: python train.py 'x"),
+        (["--", ""], "COMMAND is missing"),
+        (["--resume", "--seconds", "0", "mine"], "--seconds is 0 must be more than 0"),
+    ],
+)
+def test_what_cannot_be_run_is_refused(words: list[str], reason: str, tmp_path: Path) -> None:
+    assert reason in refusal(tmp_path, "probe", *words)
+
+
+def test_metrics_of_one_key_get_keys_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("print('val/loss: 1 val_loss: 2')\n")
+    answer = json.loads(printed(tmp_path, "probe", "--json", "--", "python", "train.py"))
+    keys = [line.split(":")[0].strip() for line in answer["yaml"].splitlines()[1:]]
+    assert keys == ["val_loss", "val_loss_2"]
+
+
 def test_files_above_the_current_folder_are_there(tmp_path: Path) -> None:
     for name in ("user", "data"):
         (tmp_path / name).mkdir()
