@@ -13,6 +13,7 @@ when its callback is made.
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,7 @@ def for_lightning(trial: Trial[Any], every: int) -> Any:
         def __init__(self) -> None:
             self.step = trial.saved.step if trial.saved else 0
             self.saved_step = self.step
+            self.losses: list[float] = []  # of the batches since the last step
             self.loss: dict[str, float] = {}
             self.before: dict[str, float] = {}  # what was logged before a validation
             self.validated: set[str] = set()  # the names of what validations measure
@@ -91,10 +93,13 @@ def for_lightning(trial: Trial[Any], every: int) -> Any:
         def on_train_batch_end(
             self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
         ) -> None:
-            if trainer.global_step == self.step:  # gradients are accumulated
+            # Lightning divides the loss of each of the batches whose gradients it accumulates
+            self.losses += [loss * trainer.accumulate_grad_batches for loss in _loss(outputs)]
+            if trainer.global_step == self.step:
                 return
             self.step = trainer.global_step
-            self.loss = _loss(outputs)
+            self.loss = {"train/loss": fmean(self.losses)} if self.losses else {}
+            self.losses = []
             stops = trial.stopping()
             if stops or self.step % every == 0:
                 self.save(trainer)
@@ -184,10 +189,10 @@ def _logged(logs: Mapping[str, Any]) -> dict[str, Any]:
     return metrics
 
 
-def _loss(outputs: Any) -> dict[str, float]:
-    """The loss that a training step has returned; {} if it returned none."""
+def _loss(outputs: Any) -> list[float]:
+    """The loss that a training step has returned; [] if it returned none."""
     loss = outputs.get("loss") if isinstance(outputs, Mapping) else outputs
-    return {} if loss is None else {"train/loss": float(loss)}
+    return [] if loss is None else [float(loss)]
 
 
 def _logged_values(trainer: Any) -> dict[str, float]:

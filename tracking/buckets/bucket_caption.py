@@ -59,12 +59,15 @@ def _tested_line(scores: BucketScores) -> str:
 
 
 def _reasons(scores: BucketScores) -> str:
-    """Why rows have no test of their change from the first to the last bucket, by frequency."""
+    """Why shown rows have no test of their change from the first to the last bucket, by
+    frequency."""
     findings = scores.drift.findings
+    shown = {row.row for row in scores.whole.rows}
     pairs = list[tuple[str, str]]()
     for metric in scores.metrics:
         for family in findings.families_of(metric):
-            for row, test in family.rows.items():
+            rows_shown = {row: test for row, test in family.rows.items() if row in shown}
+            for row, test in rows_shown.items():
                 if isinstance(test, str) and test != same_scores(family.reference):
                     pairs.append((test, row))
     rows_of_reason = grouped(dict.fromkeys(pairs))

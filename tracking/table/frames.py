@@ -77,7 +77,7 @@ def _read(folder: Path) -> Study:
     try:
         return read_study(folder)
     except StudyMissing as error:
-        parents = (folder, folder.parent, folder.parent / "runs", folder.parents[1])
+        parents = (folder, folder.parent, folder.parent / "runs", folder.parent.parent)
         studies = [study for parent in parents for study in study_folders(parent)]
         nearest = max(studies, key=partial(_similarity, folder), default=None)
         if nearest is None:
@@ -110,12 +110,13 @@ def _trial(study: Study, standing: Standing) -> dict[str, Any]:
 
 
 def _scores(study: Study, standing: Standing) -> Iterator[dict[str, Any]]:
-    """None of an unfinished trial."""
+    """None of an unfinished trial, and none of metrics that a set does not have."""
     names = _names(standing.trial)
     result = standing.result or {}
     for set_name, scores in result.get("scores", {}).items():
         for metric, value in study.task.scores(scores).values.items():
-            yield {**names, "set": set_name, "metric": metric, "value": value}
+            if value is not None or metric in scores:
+                yield {**names, "set": set_name, "metric": metric, "value": value}
 
 
 def _curves(study: Study, trial: StudyTrial) -> Iterator[dict[str, Any]]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from transformer.decoding.translator import Translator
-from transformer.pictures.choice import Choice, Kind
+from transformer.pictures.choice import TITLES, Choice, Kind
 from transformer.pictures.columns import draw_columns
 from transformer.pictures.heat_maps import draw_heat_maps
 from transformer.pictures.page import Heading, page
@@ -30,9 +30,12 @@ class Picture:
     by_piece: bool = False
     only: Sequence[int] = ()
 
-    @property
-    def title(self) -> str:
-        """Such as "Encoder self-attention, layer 2 of 3"."""
+    def title(self, ending: str, as_grid: bool) -> str:
+        """Of the file with this ending: such as "Encoder self-attention, layer 2 of 3"."""
+        if ending == ".html":
+            return "; ".join(TITLES[kind] for kind in self.readings)
+        if as_grid:
+            return f"{TITLES[self.choice.kind]}, all layers and heads"
         return self.choice.title(len(self.readings[self.choice.kind].weights_LHQK))
 
     def of_one_kind(self) -> "Picture":

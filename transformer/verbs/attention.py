@@ -8,10 +8,10 @@ from rich.console import Console
 from rich.markup import escape
 
 from sweeps.task import Problem, RefusedError, Trained, Typed
-from transformer.config import TrialConfig
-from transformer.faults import NotFiniteError
+from transformer.config import ModelConfig, TrialConfig
+from transformer.faults import FaultyError, NotFiniteError
 from transformer.pictures.choice import FORMATS, Kind, choose
-from transformer.verbs.models import open_translator, output_problem, refusing
+from transformer.verbs.models import as_problems, open_translator, output_problem, refusing
 
 if TYPE_CHECKING:
     # It loads torch, which no refusal needs.
@@ -55,12 +55,13 @@ def attention(
     Takes a trial, a checkpoint, an exported model or an MLflow run. Layers and heads are counted
     from 1.
     """
-    _check_output(output)
+    known_model = None if isinstance(model, Path) else model.config.model
+    _check(output, known_model, kind, layer, head)
+    if grid and output.suffix != ".html":
+        _refuse_choice(word, layer, head)
     err = Console(stderr=True, highlight=False)
     try:
         with refusing():
-            if not isinstance(model, Path):
-                choose(model.config.model, kind, layer, head)  # before torch is loaded
             with err.status(f"Loading {escape(model.name)}"):
                 translator = open_translator(model, None, typed)
             choice = choose(translator.model.config, kind, layer, head)
@@ -73,19 +74,46 @@ def attention(
     if kind is not None or word:
         picture = picture.of_one_kind()
     output.write_bytes(picture.content(output.suffix, _about(model), grid))
-    for line in _lines(picture, output):
+    for line in _lines(picture, output, grid):
         Console(highlight=False).print(escape(line), soft_wrap=True)
     return 0
 
 
-def _check_output(output: Path) -> None:
-    """Raises RefusedError for a file that cannot be written, or with an unknown ending."""
+def _check(
+    output: Path,
+    model: ModelConfig | None,
+    kind: Kind | None,
+    layer: int | None,
+    head: str | None,
+) -> None:
+    """Find mistakes before torch is loaded. Raises RefusedError for a file that cannot be written
+    or has an unknown ending, and for what this ``model`` lacks."""
     problem = output_problem(output)
     if output.suffix not in FORMATS:
         allowed = f"must end in {', '.join(FORMATS[:-1])} or {FORMATS[-1]}"
         problem = Problem("--output", f"is {output}", allowed)
-    if problem is not None:
-        raise RefusedError([problem])
+    problems = [] if problem is None else [problem]
+    if model is not None:
+        try:
+            choose(model, kind, layer, head)
+        except FaultyError as error:
+            problems += as_problems(error.faults)
+    if problems:
+        raise RefusedError(problems)
+
+
+def _refuse_choice(word: list[str] | None, layer: int | None, head: str | None) -> None:
+    """Raises RefusedError for options that choose a part: a grid shows all layers and heads."""
+    typed = {"--word": word, "--layer": layer, "--head": head}
+    problems = [
+        Problem(
+            option, "is given with --grid, which draws all layers, heads and words", "leave it out"
+        )
+        for option, value in typed.items()
+        if value is not None
+    ]
+    if problems:
+        raise RefusedError(problems)
 
 
 def _about(model: Trained[TrialConfig] | Path) -> str:
@@ -97,9 +125,9 @@ def _about(model: Trained[TrialConfig] | Path) -> str:
     return f"Model: {model.name}, trained on {data.name}, {languages}, {model.step} steps."
 
 
-def _lines(picture: "Picture", output: Path) -> list[str]:
+def _lines(picture: "Picture", output: Path, grid: bool) -> list[str]:
     """What was drawn, and the model's translation."""
     lines = []
     if picture.pair.is_translation:
         lines.append(f"The model's translation: {picture.pair.target_text}")
-    return [*lines, f"Wrote {output}: {picture.title}"]
+    return [*lines, f"Wrote {output}: {picture.title(output.suffix, grid)}"]

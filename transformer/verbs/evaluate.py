@@ -68,8 +68,18 @@ def evaluate(
     out.print(_table(evaluations), width=None if out.is_terminal else TABLE_WIDTH)
     for line in _notes(evaluations):
         out.print(escape(line), style="dim", soft_wrap=True)
-    folder = os.path.relpath(trials[0].folder)
-    return f"allelse translate {shlex.quote(folder)}"
+    return _translate_command(trials[0], average, typed)
+
+
+def _translate_command(trial: Trained[TrialConfig], average: int | None, typed: Typed) -> int | str:
+    """The command that translates with the model as it was scored; 0, so that there is none, for
+    an earlier checkpoint."""
+    if trial.step != trial.config.train.steps:
+        return 0
+    averaging_words = [] if average is None else ["--average", str(average)]
+    overrides = [f"{key}={value}" for key, value in typed.items()]
+    words = ["allelse", "translate", os.path.relpath(trial.folder), *averaging_words, *overrides]
+    return shlex.join(words)
 
 
 @dataclass(frozen=True)
@@ -93,8 +103,12 @@ class Evaluation:
     @property
     def sentences(self) -> int:
         """The number of sentences in the set."""
-        statistics = self.trial.kept(f"statistics/{self.set_name}.jsonl")
-        return statistics.read_bytes().count(b"\n") - 1  # its first line holds the scores
+        return self.statistics.read_bytes().count(b"\n") - 1  # its first line holds the scores
+
+    @property
+    def statistics(self) -> Path:
+        """The file with the counts of each sentence."""
+        return self.trial.kept(f"statistics/{self.set_name}.jsonl")
 
     def plain(self) -> dict[str, Any]:
         """The evaluation as JSON data."""
@@ -320,9 +334,7 @@ def _unmeasured(evaluations: list[Evaluation]) -> Iterator[str]:
     for metric in CARD.printed:
         lacking = [evaluation for evaluation in translated if metric.name not in evaluation.scores]
         if lacking:
-            name = lacking[0].set_name
-            trial = lacking[0].trial.name
+            path = os.path.relpath(lacking[0].statistics)
             counts = f"{len(lacking)} of {len(evaluations)} evaluations"
             yield f"{counts} are of an earlier version without {metric.label}"
-            fix = f"move statistics/{name}.jsonl out of {trial}, and evaluate --set {name} again"
-            yield f"To measure it: {fix}"
+            yield f"To measure it: move {path} away, and type the same command again"

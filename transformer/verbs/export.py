@@ -67,7 +67,7 @@ def export(
 ) -> str:
     """Export a finished trial's model for other tools, with a model card: scores, data, provenance,
     usage."""
-    folder = output or Path(f"{trial.folder.parent.name}-{trial.folder.name}-{to}")
+    folder = output or _default_folder(trial, to)
     _check(folder, to, register, trial.config.model)
     trial = averaging(trial, average, typed)
     with Console(stderr=True, highlight=False).status(f"Exporting {escape(trial.name)}"):
@@ -75,6 +75,14 @@ def export(
     message = f"Wrote {escape(str(folder))}/; see its README.md for how to use it"
     Console(highlight=False).print(message, soft_wrap=True)
     return serve_command or _next_command(to, shlex.quote(str(folder)))
+
+
+def _default_folder(trial: Trained[TrialConfig], to: ExportKind) -> Path:
+    """Such as multi30k-quarter-base-s1-safetensors; an earlier checkpoint also has its step."""
+    parts = [trial.folder.parent.name, trial.folder.name]
+    if trial.step != trial.config.train.steps:
+        parts.append(f"step-{trial.step}")
+    return Path("-".join([*parts, to]))
 
 
 def _check(folder: Path, to: ExportKind, register: str | None, model: ModelConfig) -> None:
@@ -221,6 +229,7 @@ def _card_values(trial: Trained[TrialConfig], vocab_size: int) -> dict[str, Any]
         **vars(config),
         "trial": trial,
         "about": provenance,
+        "is_last_step": is_last_step,
         "flops": provenance.get("flops") if is_last_step else None,  # they are those of all steps
         "versions": [f"{package} {version}" for package, version in versions if version],
         "vocab_size": vocab_size,

@@ -37,7 +37,8 @@ def test_a_page_has_all_kinds_and_says_whose_translation_it_is(trained: Path) ->
     said = printed(trained, "attention", TRIAL, SENTENCE)
     assert said.splitlines() == [
         f"The model's translation: {SENTENCE}",
-        "Wrote attention.html: Encoder self-attention, layer 1 of 1",
+        "Wrote attention.html: Encoder self-attention; Decoder self-attention; "
+        "Decoder's attention to the encoder",
     ]
     page = (trained / "attention.html").read_text("utf-8").replace("&#39;", "'")
     assert f"The model's own translation: <strong>{SENTENCE}</strong>" in page
@@ -63,6 +64,20 @@ def test_a_trial_a_checkpoint_and_an_exported_folder_give_their_weights(
     earlier = page_of(trained, str(attempt / "step-200"), SENTENCE)
     assert (weights_of(data_of(earlier)[0]) != whole).any()
     assert "copies/base-s1 at step 200" in earlier
+
+
+def test_a_grid_is_named_as_such_and_refuses_a_choice_with_every_other_fault(
+    trained: Path,
+) -> None:
+    said = printed(trained, "attention", TRIAL, SENTENCE, "--grid", "--output", "grid.svg")
+    assert said.splitlines()[-1] == "Wrote grid.svg: Encoder self-attention, all layers and heads"
+    words = ["--grid", "--word", "a", "--head", "1", "--output", "grid.svg"]
+    message = refusal(trained, "attention", TRIAL, SENTENCE, *words)
+    assert "--word is given with --grid" in message
+    assert "--head is given with --grid" in message
+    message = refusal(trained, "attention", TRIAL, SENTENCE, "--layer", "9", "--output", "no/x.svg")
+    assert "--output no is not a folder" in message
+    assert "--layer is 9" in message
 
 
 def test_a_target_a_kind_a_word_and_pieces_are_as_asked(trained: Path) -> None:

@@ -134,6 +134,8 @@ def test_other_decoding_is_kept_apart_from_the_trial_s_own(
     assert line["hypotheses"] == str(twin / "hypotheses" / "dev@beam1-average_checkpoints2.txt")
     assert line["nll"] != evaluated(trained, "twins/base-s1", "--set", "dev")[0]["nll"]
     assert evaluated(trained, *words) == [{**line, "decoded": False}]
+    next_line = printed(trained, "evaluate", *words).splitlines()[-1]
+    assert next_line.endswith("translate runs/twins/base-s1 --average 2 decode.beam=1")
     for file_name in ("hypotheses/dev.txt", "statistics/dev.jsonl", "result.json"):
         assert (twin / file_name).read_text("utf-8") == (trial / file_name).read_text("utf-8"), (
             file_name

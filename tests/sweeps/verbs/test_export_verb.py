@@ -176,6 +176,14 @@ def ask(address: str, question: Any) -> Any:
         return json.loads(answer.read())
 
 
+def test_an_earlier_checkpoint_has_a_folder_and_a_card_of_its_own(
+    trained: Path, attempt: Path
+) -> None:
+    printed(trained, "export", str(attempt / "step-200"), "--to", "safetensors")
+    folder = trained / "copies-base-s1-step-200-safetensors"
+    assert "Of the checkpoint of step 200; beam" in (folder / "README.md").read_text("utf-8")
+
+
 def test_a_registered_model_is_served_over_http(
     trained: Path, tmp_path: Path, expected: list[str]
 ) -> None:

@@ -179,6 +179,19 @@ def test_epochs_of_lightning_end_with_a_checkpoint_and_validations_stand_at_thei
     assert "step-20" in steps
 
 
+@pytest.mark.slow
+def test_the_loss_of_lightning_is_the_mean_of_the_batches_of_a_step(tmp_path: Path) -> None:
+    """Lightning divides the loss of each batch whose gradients it accumulates."""
+    source = LIGHTNING.replace("LOADER", "resumable").replace("return loss", "return 0 * loss + 8")
+    source = source.replace("max_steps=steps", "max_steps=steps, accumulate_grad_batches=4")
+    (tmp_path / "run.py").write_text(source)
+    assert trained(tmp_path, "run", "whole") == 0
+    journal = lines(tmp_path / "runs" / "whole" / "base-s1" / "journal.jsonl")
+    losses = [line["metrics"]["train/loss"] for line in journal]
+    assert losses == pytest.approx([8.0] * len(losses))
+    assert losses
+
+
 def test_a_loader_without_a_length_is_refused() -> None:
     with pytest.raises(TypeError, match="needs a loader with a length"):
         resumable(iter([1, 2]))

@@ -146,6 +146,8 @@ def test_a_wrong_folder_is_one_clear_error(study: Study) -> None:
     ):
         with pytest.raises(StudyMissing, match=rf"^no study at /.*such as {study.folder}$"):
             allelse.load(folder)
+    with pytest.raises(StudyMissing):
+        allelse.load("/nope")
     (study.folder / "study.json").write_text("{")
     with pytest.raises(DamagedFileError, match=r"study\.json"):
         allelse.load(study.folder)

@@ -265,6 +265,14 @@ def test_a_bar_of_other_work_is_no_place_in_training(program: Program, work: str
     assert program.points() == [("loss", 0.5, 10), ("accuracy", 0.75, 10)]
 
 
+@pytest.mark.parametrize("head", ["1,2", ",".join(f"pixel{number}" for number in range(1500))])
+def test_a_table_of_data_is_not_read_when_it_grows(program: Program, head: str) -> None:
+    program.append("data.csv", f"{head}\n")
+    assert program.points() == []
+    program.append("data.csv", "3,4\n")
+    assert program.points() == []
+
+
 def test_broken_files_are_said_and_stop_nothing(program: Program) -> None:
     (program.folder / "data.csv").write_bytes(b"1,2\n3,4\n")
     (program.folder / "events.out.tfevents.1").write_bytes(bytes(8 + 4) + b"\xff" * 30)

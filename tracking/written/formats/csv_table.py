@@ -17,17 +17,21 @@ class CsvTable(GrowingPoints):
     def __init__(self, path: Path, source: str) -> None:
         super().__init__(path, source)
         self._header: list[str] = []
+        self._is_data = False  # not metrics: its first line says so
         self._delimiter = ","
 
     def _records(self, growth: Growth) -> Iterator[Iterable[WrittenPoint]]:
         """Raises UnreadError for a table without a header, and for one with very many columns."""
         if growth.is_rewritten:
             self._header = []
+            self._is_data = False
         lines = whole_lines(growth.content)
         self._file.advance(lines)
         rows = lines.decode("utf-8-sig", "replace").split("\n")[:-1]
         if rows and not self._header:
             self._read_header(rows.pop(0))
+        if self._is_data:
+            return
         try:
             for cells in csv.reader(rows, delimiter=self._delimiter):
                 record = dict(zip(self._header, cells, strict=False))
@@ -39,9 +43,11 @@ class CsvTable(GrowingPoints):
         self._delimiter = max(DELIMITERS, key=line.count)
         (names,) = csv.reader([line], delimiter=self._delimiter)
         self._header = [name.strip() for name in names]
+        has_numbers = any(number_of(name) is not None for name in self._header)
+        self._is_data = has_numbers or len(self._header) > MOST_COLUMNS
         if len(self._header) > MOST_COLUMNS:
             raise UnreadError(
                 f"has {len(self._header)} columns, which are data rather than metrics"
             )
-        if any(number_of(name) is not None for name in self._header):
+        if has_numbers:
             raise UnreadError("has numbers in its first line, which should name the columns")
