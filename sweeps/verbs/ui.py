@@ -7,8 +7,9 @@ import subprocess
 import sys
 import webbrowser
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -45,15 +46,19 @@ def sync(
     return send(study, settings)
 
 
-def send(study: Study, settings: "Settings") -> int:
-    """Sync the study once, in its own process. Returns its exit code. Raises RefusedError."""
+def send(study: Study, settings: "Settings", output: IO[str] | None = None) -> int:
+    """Sync the study once, in its own process, which prints to ``output`` or standard output.
+
+    Returns its exit code. Raises RefusedError.
+    """
     refuse_without_extra()
     from sweeps.planning.study_rows.todays_words import record_words
     from sweeps.running.syncer import sync_command, sync_environment
 
     record_words(study)
     environment = sync_environment(_store_of(study, settings.tracking.uri))
-    return subprocess.run(sync_command(settings), env=environment, check=False).returncode
+    words = sync_command(settings)
+    return subprocess.run(words, env=environment, stdout=output, check=False).returncode
 
 
 @guarded
@@ -64,7 +69,10 @@ def ui(
         bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")
     ] = True,
 ) -> int:
-    """Open a study in MLflow: serve its pages on 127.0.0.1, or link to the server that has them."""
+    """Open a study in MLflow: serve its pages on 127.0.0.1, or link to the server that has them.
+
+    A study that the default store lacks, such as an imported one, is sent there first.
+    """
     refuse_without_extra()
     from tracking.mlflow.database import free_port
 
@@ -118,6 +126,9 @@ def _to_serve(overrides: list[str] | None) -> tuple[Path, Study | None, str]:
     else:
         runs = Path(settings.paths.runs)
         uri = _store_of(study, settings.tracking.uri)
+        if uri == default_uri(runs) and not _has_runs(study.folder, uri):
+            ERR.print(f"Sending {escape(study.name)} to MLflow first.", style="dim")
+            send(study, settings, sys.stderr)
     if uri == default_uri(runs):
         _refuse_missing(runs)
     return runs, study, uri
@@ -163,7 +174,9 @@ def _pages(server: str, uri: str, study: Study | None) -> list[tuple[str, str]]:
     experiment = None if study is None else experiment_of(study.folder, uri)
     if study is None or experiment is None or not _has_runs(study.folder, uri):
         return [everything]
-    modes = {"as a table": "", "with charts": "CHART", "texts side by side": "ARTIFACT"}
+    modes = {"as a table": "", "with charts": "CHART"}
+    if study.task.artifacts:
+        modes["texts side by side"] = "ARTIFACT"
     study_pages = [
         (f"{study.name} {words}", page_address(server, experiment, study.mark, mode))
         for words, mode in modes.items()
@@ -180,7 +193,11 @@ def _has_runs(study: Path, uri: str) -> bool:
     recorded = study_run(study, uri)
     if recorded is None:
         return False
-    return uri != default_uri(study.parent) or has_run(study.parent, recorded.run)
+    if uri != default_uri(study.parent):
+        return True
+    with suppress(sqlite3.Error):  # serving it says why it cannot be read
+        return has_run(study.parent, recorded.run)
+    return False
 
 
 def _has_screen() -> bool:

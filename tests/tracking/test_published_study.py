@@ -225,10 +225,6 @@ def test_mlflow_gets_a_published_study_from_a_copy(
     answer(tmp_path, "publish", NAME)
     old_digests = digests(tmp_path / "studies")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    for _ in range(2):
-        answer(tmp_path, "sync", *PUBLISHED)
-    (database,) = (tmp_path / "cache").rglob("mlflow.db")
-    assert (database.parent / "reading" / "mlflow-ledger.json").exists()
     with subprocess.Popen(
         [str(PROGRAM), "ui", *PUBLISHED, "--no-browser"],
         cwd=tmp_path,
@@ -244,6 +240,10 @@ def test_mlflow_gets_a_published_study_from_a_copy(
                 assert page.status == 200
         finally:
             os.killpg(server.pid, signal.SIGINT)
+    (database,) = (tmp_path / "cache").rglob("mlflow.db")
+    assert (database.parent / "reading" / "mlflow-ledger.json").exists()
+    for _ in range(2):
+        answer(tmp_path, "sync", *PUBLISHED)
     assert digests(tmp_path / "studies") == old_digests
 
 
