@@ -1,6 +1,6 @@
 """A plan of a study that may already be recorded: recorded trials resume, new ones need --add."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -56,6 +56,8 @@ def plan_sweep(
         refuse_half_renamed(record.study.folder)
         recorded_names = known_rows(composition, record, here)
         composition = without(composition, recorded_names, record)
+        notes = _new_row_files(composition, library, record, recorded_names, verb, overrides)
+        composition = replace(composition, row_notes=(*composition.row_notes, *notes))
         names = _Names(composition, record, verb, recorded_names)
         plan = _continued_plan(names, overrides, add)
     plan = with_code(plan, changed_code)
@@ -77,6 +79,30 @@ def _study_of(overrides: list[str], library: Library) -> Study | None:
     except RefusedError:  # reported with all other problems when the rows are composed
         return None
     return known_study(settings.study_folder)
+
+
+def _new_row_files(
+    composition: Composition,
+    library: Library,
+    record: StudyRecord,
+    recorded_names: dict[str, str],
+    verb: str,
+    overrides: list[str],
+) -> Iterator[str]:
+    """A note on the user's row files that the study lacks, if the command names no rows."""
+    if verb == "train" or composition.typed.names_rows(composition.schema.seed):
+        return
+    study = record.study
+    dropped = {name for entry in study.asked for name in entry.get("dropped", ())}
+    known = {*record.rows, *recorded_names, *(name.rpartition("-s")[0] for name in dropped)}
+    new = []
+    for row in composition.shared.sweep.rows:
+        file = library.folders.find(f"row/{row}")
+        if row not in known and file is not None and library.folders.is_own(file):
+            new.append(row)
+    if new:
+        add = command("sweep", *overrides, f"sweep.rows=[{','.join(new)}]", "--add")
+        yield f"conf/ also has {_list_of('row', new)}, not yet in {study.name}; to add: {add}"
 
 
 def _new_plan(composition: Composition, verb: str) -> Plan:

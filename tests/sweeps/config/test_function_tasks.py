@@ -69,6 +69,19 @@ def test_a_row_of_a_file_sets_its_group(folder: Path) -> None:
     assert (line["row"], line["key"]) == ("thin", varied["key"])
 
 
+def test_a_row_file_that_a_begun_study_lacks_is_noted_with_how_to_add_it(folder: Path) -> None:
+    assert typed(folder, "train", "task=spiral", "tracking=off").exit_code == 0
+    rows = folder / "conf/task/spiral/row"
+    rows.mkdir(parents=True)
+    text = "# @package _global_\nrow: {group: A, change: thin}\nargs: {width: 2}\n"
+    (rows / "thin.yaml").write_text(text)
+    add = "sweep task=spiral 'sweep.rows=[thin]' --add"
+    said = " ".join(printed(folder, "plan", "task=spiral").split())
+    assert "conf/ also has row thin, not yet in spiral-full; to add: " in said
+    assert add in said
+    assert "also has" not in printed(folder, "plan", "task=spiral", "sweep.rows=[base]")
+
+
 def test_the_full_form_of_the_same_keys_has_the_same_trials(folder: Path) -> None:
     """A function grows into a task with a schema, and its study goes on."""
     lines_before = plan_of(folder, "task=spiral", "sweep.vary={width: [8]}")
