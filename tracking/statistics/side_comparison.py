@@ -212,7 +212,7 @@ def differing(
     metric = next((metric for metric in metrics if metric.from_counts), None)
     if metric is None:
         labels = listed([metric.label for metric in metrics])
-        note = f"no {noun} can be listed: trials have no counts for {labels}"
+        note = f"no {noun} can be tested or listed: trials have no counts for {labels}"
         return Differing(None, set_name or metrics[0].set, note=note)
     metric = replace(metric, set=set_name or metric.set)
     pair = _first_evaluated_pair(first, second, metric)

@@ -12,8 +12,11 @@ from tracking.files import unless_damaged
 from tracking.statistics.unlike_trials import THEN, aspects
 from tracking.study import Study, StudyTrial, dotted
 
-OF_A_RUN = {"key", "data_fingerprint", "row", "sweep", "tracking", "paths", "cluster"}
-"""Groups of config.yaml that say how a trial ran, not what it is."""
+OF_A_RUN = {
+    *("key", "data_fingerprint", "weights_key"),
+    *("row", "sweep", "tracking", "paths", "cluster"),
+}
+"""Keys and groups of config.yaml that say how a trial ran, not what it is."""
 
 
 @dataclass(frozen=True)

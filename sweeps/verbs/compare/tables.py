@@ -1,6 +1,6 @@
 """A comparison for a terminal: configuration, origin, metrics and samples below their headings."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rich import box
@@ -16,6 +16,8 @@ from tracking.statistics.side_comparison import Compared, Differing, MetricCompa
 from tracking.words import number, plural, signed
 
 LOWEST_P = 0.001
+NAME_WIDTH = 12
+"""Letters of a name that are never broken."""
 NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
@@ -47,6 +49,7 @@ def comparison_parts(
         # Text, since secrets are hidden already and the console would mask names, too.
         yield Text("\n".join(compared.code))
     yield _metrics_table(comparisons, names, are_studies)
+    yield from _untested_samples(comparisons, samples.note)
     for name, rows in zip(names, left_out, strict=True):
         if rows:
             words = f"{escape(', '.join(rows))} of {escape(name)}"
@@ -76,8 +79,8 @@ def _two_sided(
 def _metrics_table(
     comparisons: Sequence[Compared], names: Sequence[str], are_studies: bool
 ) -> Table:
-    """A line for each metric, and for studies a section for each row. Chance over seeds and over
-    samples have a column each."""
+    """A line for each metric, and for studies a section for each row. Chance over seeds has a
+    column, and so has chance over samples where any is tested."""
     metrics = [metric for comparison in comparisons for metric in comparison.metrics]
     sets = list(dict.fromkeys(metric.set_name for metric in metrics))
     table = _titled(f"Metrics on {' and '.join(sets)}")
@@ -89,18 +92,39 @@ def _metrics_table(
         head = escape(name)
         if len(seed_counts) == 1:
             head += f"\n[dim]seeds: {min(seed_counts)}[/]"
-        table.add_column(head, justify="right", overflow="fold")
+        shortest = min(len(name), NAME_WIDTH)
+        table.add_column(head, justify="right", overflow="fold", min_width=shortest)
     table.add_column("difference", justify="right", no_wrap=True)
     table.add_column("test over seeds\n[dim]95 % interval, p[/]", no_wrap=True)
-    noun = comparisons[0].sides[0].study.task.sample
-    table.add_column(f"test over {noun}s\n[dim]95 % interval, p[/]", overflow="fold")
+    if _tests_samples(metrics):
+        noun = comparisons[0].sides[0].study.task.sample
+        table.add_column(f"test over {noun}s\n[dim]95 % interval, p[/]", overflow="fold")
     for comparison in comparisons:
         _add_section(table, comparison, are_studies, names_sets=len(sets) > 1)
     return table
 
 
+def _tests_samples(metrics: Iterable[MetricCompared]) -> bool:
+    """Whether any of these metrics has a test over samples."""
+    tests = [test for metric in metrics for test in metric.over_samples.values()]
+    return any(isinstance(test, SampleTest) for test in tests)
+
+
+def _untested_samples(comparisons: Sequence[Compared], note: str) -> Iterator[str]:
+    """Why no metric is tested over samples, each reason once, unless the ``note`` says it."""
+    metrics = [metric for comparison in comparisons for metric in comparison.metrics]
+    if _tests_samples(metrics):
+        return
+    noun = comparisons[0].sides[0].study.task.sample
+    reasons = dict.fromkeys(str(test) for one in metrics for test in one.over_samples.values())
+    unsaid = [reason for reason in reasons if reason not in note]
+    if unsaid:
+        yield f"[dim]Not tested over {noun}s: {escape('; '.join(unsaid))}.[/]"
+
+
 def _add_section(table: Table, comparison: Compared, are_studies: bool, names_sets: bool) -> None:
-    """The lines of one row. The first has its name."""
+    """The lines of one row. The first has its name. Cells beyond the table's columns are left
+    out."""
     last = comparison.metrics[-1]
     row = escape(comparison.sides[0].row)
     for metric in comparison.metrics:
@@ -108,7 +132,7 @@ def _add_section(table: Table, comparison: Compared, are_studies: bool, names_se
         if are_studies:
             cells = [row, *cells]
             row = ""
-        table.add_row(*cells, end_section=metric is last)
+        table.add_row(*cells[: len(table.columns)], end_section=metric is last)
 
 
 def _metric_cells(compared: MetricCompared, names_set: bool) -> list[str]:
