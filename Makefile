@@ -83,7 +83,8 @@ install: .venv/installed
 	$(BIN)/python -m pip install --quiet --requirement requirements.lock
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	$(BIN)/python -m compileall -q allelse sweeps tracking transformer  # for where Python keeps no bytecode
-	touch $@
+	@touch $@
+	@echo "Installed: $(BIN)/allelse, or allelse after source .venv/bin/activate"
 
 .venv/bench: .venv/installed
 	$(BIN)/python -m pip install --quiet --constraint requirements.lock --no-build-isolation --editable '.[bench]'

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from sweeps.config.files import BASE
 from sweeps.config.hydra import Library
 from sweeps.config.overrides import Overrides
 from sweeps.config.settings import Settings, Sweep
+from sweeps.config.tasks import DEFAULT_TASK
 from sweeps.planning.plan import Plan, make_plan, plan_trials
 from sweeps.planning.planned_trial import PlannedTrial
 from sweeps.planning.record_faults import record_faults
@@ -23,7 +25,8 @@ from sweeps.planning.study_rows.known_rows import known_rows, without
 from sweeps.planning.study_rows.study_record import StudyRecord, read_record
 from sweeps.planning.user_code.versions import with_code
 from sweeps.problems import COMMAND_LINE, Problem, RefusedError, refusal, refuse
-from tracking.study import Study
+from tracking.files import unless_damaged
+from tracking.study import Study, read_study, study_folders
 from tracking.words import plural
 
 RowSeed = tuple[str, int]
@@ -51,6 +54,8 @@ def plan_sweep(
     compose = compose_row if verb == "train" else compose_sweep
     composition = compose(overrides, library, record)
     if record is None:
+        notes = _default_task_note(composition.shared, overrides)
+        composition = replace(composition, row_notes=(*composition.row_notes, *notes))
         plan = _new_plan(composition, verb)
     else:
         refuse_half_renamed(record.study.folder)
@@ -79,6 +84,17 @@ def _study_of(overrides: list[str], library: Library) -> Study | None:
     except RefusedError:  # reported with all other problems when the rows are composed
         return None
     return known_study(settings.study_folder)
+
+
+def _default_task_note(settings: Settings, overrides: list[str]) -> Iterator[str]:
+    """Which task a command without one has, where all studies are of other tasks."""
+    if settings.source.name != DEFAULT_TASK or any(text.startswith("task=") for text in overrides):
+        return
+    folders = study_folders(Path(settings.paths.runs))
+    studies = [unless_damaged(partial(read_study, folder), None) for folder in folders]
+    tasks = {study.task.name for study in studies if study is not None}
+    if tasks and settings.task.name not in tasks:
+        yield f"The task is {DEFAULT_TASK}, the default; task=NAME chooses another"
 
 
 def _new_row_files(

@@ -17,6 +17,7 @@ from rich.table import Table
 
 from sweeps.config.settings import Cluster
 from sweeps.problems import Problem
+from tracking.words import count_of
 
 GIB = 2**30
 ROUNDING = 1e-6
@@ -180,4 +181,4 @@ def _examine_configuration() -> Examined:
             rows += len(compose_sweep(task, library_of(task, Path.cwd())).rows)
         except RefusedError as error:
             return Examined("conf", "failed", str(error.problems[0]), "fix this file")
-    return Examined("conf", "ok", f"{rows} rows compose")
+    return Examined("conf", "ok", f"{count_of(rows, 'row')} compose{'s' if rows == 1 else ''}")

@@ -39,13 +39,14 @@ class StudyCurves:
 
 
 def read_curves(study: Study, metric: str | None = None) -> StudyCurves:
-    """The curves of ``metric``; by default the headline on its set, on another set, or else the
+    """The curves of ``metric`` for rows that train; by default the headline on its set, on another set, or else the
     first one reported.
 
     Raises RefusedError for a metric that no journal has.
     """
+    trained = [trial for trial in study.trials if not trial.weights]
     journals = [
-        (trial.row, unless_damaged(study.trial_folder(trial).journal, [])) for trial in study.trials
+        (trial.row, unless_damaged(study.trial_folder(trial).journal, [])) for trial in trained
     ]
     names: dict[str, None] = {}  # in the order of their first report
     for _, journal in journals:
@@ -56,7 +57,7 @@ def read_curves(study: Study, metric: str | None = None) -> StudyCurves:
     if metric is not None and metric not in names:
         allowed = f"the trials of {study.name} report {', '.join(reported) or 'nothing yet'}"
         raise refusal("--metric", f'is "{metric}"', allowed, Typo(metric, tuple(reported)))
-    rows: dict[str, list[PlottedSeed]] = {trial.row: [] for trial in study.trials}
+    rows: dict[str, list[PlottedSeed]] = {trial.row: [] for trial in trained}
     for row, journal in journals:
         if curve := [
             (line.step, line.metrics[chosen]) for line in journal if chosen in line.metrics

@@ -110,7 +110,7 @@ def _studies_table(lines: Sequence[StudyLine], width: int) -> Table:
     """The table of the lines of ``_studies_json``."""
     failed: Column[StudyLine] = said("failed", _failed, "number")
     columns: tuple[Column[StudyLine], ...] = (
-        said("study", itemgetter("name")),
+        said("study", itemgetter("name"), "name"),
         said("seeds", _rows_and_seeds, "name", "rows × seeds"),
         said("finished", _finished, "number"),
         replace(failed, best=lambda line: bool(line["failed"])),

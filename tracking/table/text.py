@@ -253,7 +253,8 @@ def _add_column(
         rich_table.add_column(head, no_wrap=True, overflow="ellipsis", max_width=note_width)
     else:
         never_breaks = column.kind == "name"
-        rich_table.add_column(head, no_wrap=never_breaks, overflow="fold", max_width=MOST)
+        most = None if never_breaks else MOST
+        rich_table.add_column(head, no_wrap=never_breaks, overflow="fold", max_width=most)
     return [_with_note(cell.text) for cell in cells]
 
 

@@ -118,6 +118,8 @@ def _translate_lines(
         lines = arriving(input_file.fileno())
         if source and source.is_file():
             lines = byte_lines(source, "--input")
+        if input_file.isatty():
+            err.print("Type lines to translate; Ctrl-D ends.", style="dim")
         at_terminal = out.isatty() or input_file.isatty()
         status = None if at_terminal else stack.enter_context(err.status(""))
         name = str(source or "standard input")

@@ -46,6 +46,12 @@ def studies_there(runs: Path) -> str:
 
 def no_such_study(key: str, name: str, runs: Path) -> Problem:
     """The refusal of a study that is not recorded, with the nearest name."""
+    folders = [folder.name for folder in runs.parent.glob("*") if study_names(folder)]
+    near = None if runs.exists() else nearest(runs.name, folders)
+    if near:
+        fault = f"is {runs}, which does not exist"
+        allowed = f"must be a folder of studies, such as {near}"
+        return Problem("paths.runs", fault, allowed)
     fault = f'is "{name}", but {runs} has no such study'
     return Problem(key, fault, studies_there(runs), nearest(name, study_names(runs)))
 

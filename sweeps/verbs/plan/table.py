@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sweeps.planning.plan import Plan
     from sweeps.planning.planned_trial import PlannedTrial
 
-LEAST_COLUMNS = 4
+LEAST_COLUMNS = 3
 """Columns that a plan always has, however narrow the terminal is."""
 UNKNOWN_COST = "unknown"
 TOTAL = "to run"

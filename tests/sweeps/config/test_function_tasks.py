@@ -82,6 +82,16 @@ def test_a_row_file_that_a_begun_study_lacks_is_noted_with_how_to_add_it(folder:
     assert "also has" not in printed(folder, "plan", "task=spiral", "sweep.rows=[base]")
 
 
+def test_the_default_task_is_named_where_all_studies_are_of_others(folder: Path) -> None:
+    assert typed(folder, "train", "task=spiral", "tracking=off").exit_code == 0
+    (folder / "spiral.py").unlink()
+    note = "The task is translation, the default; task=NAME chooses another"
+    assert note in " ".join(printed(folder, "plan").split())
+    assert note not in " ".join(printed(folder, "plan", "task=translation").split())
+    message = refusal(folder, "table", "sweep.name=spiral-full", "paths.runs=run")
+    assert "run, which does not exist must be a folder of studies, such as runs" in message
+
+
 def test_the_full_form_of_the_same_keys_has_the_same_trials(folder: Path) -> None:
     """A function grows into a task with a schema, and its study goes on."""
     lines_before = plan_of(folder, "task=spiral", "sweep.vary={width: [8]}")
