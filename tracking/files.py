@@ -39,7 +39,7 @@ REMEDIES = {
     "lock.json": "put back your copy of it",
 }
 
-TABLES = (".csv", ".tsv", ".txt")
+TABLE_ENDINGS = (".csv", ".tsv", ".txt")
 """Endings of files that a person wrote."""
 
 
@@ -62,7 +62,7 @@ class DamagedFileError(ValueError):
             return REMEDIES[self.path.name]
         if self.path.suffix == ".jsonl":
             return "`allelse evaluate` evaluates the set again"
-        if self.path.suffix in TABLES:
+        if self.path.suffix in TABLE_ENDINGS:
             return "correct it, then run the command again"
         return "move it away"
 

@@ -246,7 +246,9 @@ def _problem(error: Exception, folders: Folders, options: tuple[str, ...]) -> Pr
     marked = Path(getattr(getattr(error, "problem_mark", None), "name", ""))
     file = marked if marked.is_absolute() else folders.find(f"row/{row}")
     if isinstance(error, MissingConfigException) and file is not None:
-        return _missing_option(str(error.missing_cfg_file), file, folders)
+        missing = _missing_option(str(error.missing_cfg_file), file, folders)
+        if missing is not None:
+            return missing
     reason, line = reason_of(error)
     fault = f"cannot be composed: {reason}"
     if file is None:
@@ -254,13 +256,16 @@ def _problem(error: Exception, folders: Folders, options: tuple[str, ...]) -> Pr
     return Problem(file.stem, fault, HOW_TO_COMPOSE, place=f"{folders.show(file)}{line}")
 
 
-def _missing_option(missing: str, file: Path, folders: Folders) -> Problem:
-    """The problem of a file whose defaults list names an option that does not exist."""
+def _missing_option(missing: str, file: Path, folders: Folders) -> Problem | None:
+    """The problem of a file whose defaults list names an option that does not exist; None if it is
+    another file's list."""
     group, _, name = missing.rpartition("/")
     options = folders.options(group)
     allowed = f"must be one of {', '.join(options)}" if options else HOW_TO_COMPOSE
     line = line_of_default(file, name)
-    place = folders.show(file) + (f":{line}" if line else "")
+    if line is None:
+        return None
+    place = f"{folders.show(file)}:{line}"
     fault = f'builds on {group} "{name}", which does not exist'
     return Problem(file.stem, fault, allowed, Typo(name, tuple(options)), place)
 

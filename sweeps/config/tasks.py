@@ -57,7 +57,7 @@ MAKES_TASK = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 """Matches the text of a module that declares a task."""
-STATES_BASE = re.compile(r"^@(\w+\.)?task\(|^[^#\n]*\bbase=", re.MULTILINE)
+STATES_BASE = re.compile(r"^@(\w+\.)?task\(|^\s+base=|\bTask\(.*\bbase=", re.MULTILINE)
 """Matches the text of a module whose task needs no base file: it has a function's defaults, or
 ``base``."""
 

@@ -65,8 +65,8 @@ class Stopwatch:
     """Times the steps of the work and asks it to stop. Work that never checks is ended at a report.
 
     ``first`` marks the first report, or the first check for a stop if the work checks after each
-    step, ``last`` the last report, ``stopped`` the request to stop, ``saved`` the step at which it
-    was obeyed, and ``finished`` the end of the work. Each is None until then.
+    step, ``last`` the last report, ``stopped`` the request to stop, ``saved`` the newest checkpoint
+    of work that obeyed it, and ``finished`` the end of the work. Each is None until then.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -134,12 +134,14 @@ class Stopwatch:
     def _end(self) -> Mark | None:
         """The end of the last step that is known; None without one.
 
-        What obeys a stop reports or saves that step afterward, maybe after an evaluation. So the
-        step ended at the request.
+        Work that checks after each step reports or saves that step after the request, maybe after
+        an evaluation. So the step ended at the request.
         """
         marks = [mark for mark in (self.last, self.saved) if mark is not None and mark.step > 0]
         newest = max(marks, key=lambda mark: mark.step, default=None)
         if newest is None or self.stopped is None or newest.seconds < self.stopped.seconds:
+            return newest
+        if not self.checks_each_step:
             return newest
         return replace(self.stopped, step=newest.step)
 

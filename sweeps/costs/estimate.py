@@ -143,9 +143,10 @@ def _of_the_rest(prediction: Prediction, planned: PlannedTrial) -> Prediction:
         return prediction
     journal = Journal(planned.folder.journal_path)
     step = unless_damaged(lambda: newest_checkpoint(journal), None)
-    if step is None:
+    steps = planned.stated_steps
+    if step is None or steps is None:
         return prediction
-    return prediction.with_share(max(0.0, 1 - step / planned.steps))
+    return prediction.with_share(max(0.0, 1 - step / steps))
 
 
 def work_to_predict(planned: PlannedTrial) -> Work:

@@ -66,7 +66,10 @@ class Prediction:
 def predict(work: Work, measurements: Sequence[Measurement]) -> Prediction | None:
     """The prediction for a trial; None if no measurement is close enough."""
     comparable = [run for run in measurements if run.conditions == work.conditions]
-    if work.steps is None or any(run.steps == 0 for run in comparable):
+    with_steps = [run for run in comparable if run.steps > 0]
+    if work.steps is not None and with_steps:
+        comparable = with_steps
+    else:
         work = replace(work, steps=1, flops_per_step=None)
         whole = [run for run in comparable if run.steps == 0 or run.source == "finished"]
         comparable = [_as_one_step(run) for run in whole]
@@ -82,7 +85,7 @@ def predict(work: Work, measurements: Sequence[Measurement]) -> Prediction | Non
 
 
 def _as_one_step(run: Measurement) -> Measurement:
-    """A finished trial, measured as a whole: without a number of steps, only that predicts."""
+    """A trial that was measured as a whole: without a number of steps, only that predicts."""
     return replace(
         run,
         steps=1,

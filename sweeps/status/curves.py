@@ -39,8 +39,8 @@ class StudyCurves:
 
 
 def read_curves(study: Study, metric: str | None = None) -> StudyCurves:
-    """The curves of ``metric`` for rows that train; by default the headline on its set, on another set, or else the
-    first one reported.
+    """The curves of ``metric`` for rows that train; by default the headline on its set, on another
+    set, or else the first one reported.
 
     Raises RefusedError for a metric that no journal has.
     """

@@ -27,7 +27,7 @@ from tracking.uri import artifact_folder, default_uri
 
 Status = Literal["RUNNING", "FINISHED", "FAILED", "KILLED"]
 MOST_RESULTS = 50_000  # MLflow's limit per search
-PAGE = 1000  # experiments per request
+PAGE = 500  # experiments per request
 SHORT = 6  # characters of an identity that follow the name of a second study's experiment
 CONTEXT = "mlflow.data.context"  # the tag that says what a run used a dataset for
 LOCK_S = 60.0  # how long another study may take to open its store
@@ -261,20 +261,22 @@ def open_store(study: Path, uri: str, experiment: str | None) -> Store:
 
 def _run_by_tags(client: Any, identity: str) -> str | None:
     """The id of the oldest run of the study itself, in any active experiment; None without one."""
-    experiments = [experiment.experiment_id for experiment in _experiments(client)]
     is_study_run = f"tags.`{IDENTITY}` = {quoted(identity)} AND tags.kind = '{STUDY}'"
-    oldest = client.search_runs(
-        experiments, is_study_run, max_results=1, order_by=["attributes.start_time"]
-    )
-    return oldest[0].info.run_id if oldest else None
+    order = ["attributes.start_time"]
+    for experiments in _experiments(client):
+        runs = client.search_runs(experiments, is_study_run, max_results=1, order_by=order)
+        if runs:
+            return str(runs[0].info.run_id)
+    return None
 
 
-def _experiments(client: Any) -> Iterator[Any]:
-    """All active experiments, page by page."""
+def _experiments(client: Any) -> Iterator[list[str]]:
+    """The ids of all active experiments, page by page."""
     token = None
     while True:
         page = client.search_experiments(max_results=PAGE, page_token=token)
-        yield from page
+        if page:
+            yield [experiment.experiment_id for experiment in page]
         token = page.token
         if not token:
             return

@@ -1,6 +1,7 @@
 """Runs in a csv file: as W&B and pandas write it, or from any spreadsheet."""
 
 import csv
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -82,7 +83,8 @@ def _check_percent(path: Path, head: Sequence[str], lines: Sequence[Sequence[str
     for name, cells in zip(head, zip_longest(*lines, fillvalue=""), strict=False):
         first_lines: dict[bool, int] = {}
         for number, cell in enumerate(cells):
-            if is_number(cell_value(cell)):
+            value = cell_value(cell)
+            if is_number(value) and math.isfinite(value):
                 first_lines.setdefault(cell.rstrip().endswith("%"), number)
         if len(first_lines) == 2:
             first, second = sorted(first_lines.values())

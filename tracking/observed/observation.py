@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
+from tracking.files import TABLE_ENDINGS
 from tracking.observed.columns import TIMES, cells, is_called, last_part
 from tracking.observed.csv_file import read_csv
 from tracking.observed.doubt import TITLES, Doubt, named
@@ -58,8 +59,10 @@ def last_lines(table: SourceTable, roles: Roles, asked: Asked) -> CurveLines:
     ]
     for of_run in _columns_of_run(columns, typed, has_names=roles.first("name") is not None):
         curves = _curves(table, of_run)
+        # without the rates, lines may also be runs with different ones
+        has_seed = roles.seed is not None and len(of_run) == len(columns)
         for counter in counters:
-            if _are_curves(table, curves, counter, has_seed=roles.seed is not None):
+            if _are_curves(table, curves, counter, has_seed=has_seed):
                 return _shortened(table, curves, counter)
     return CurveLines(table)
 
@@ -117,9 +120,6 @@ def _shortened(table: SourceTable, curves: Sequence[Curve], counter: str) -> Cur
     return CurveLines(shorter, note)
 
 
-CSV_ENDINGS = (".csv", ".tsv", ".txt")
-
-
 @dataclass(frozen=True)
 class Observation:
     """Everything that was understood of a source. ``notes``: sentences on how it was read."""
@@ -140,7 +140,7 @@ def read_source(source: str, experiment: str | None) -> SourceTable:
         fault = "is for sources that start with mlflow:"
         raise refused("--experiment", fault, "leave it out")
     path = Path(source).expanduser()
-    if path.suffix.lower() not in CSV_ENDINGS:
+    if path.suffix.lower() not in TABLE_ENDINGS:
         fault = f"is {source}"
         allowed = "must be a CSV file, or an MLflow store such as mlflow:sqlite:///mlflow.db"
         near = f"{MLFLOW}{source}" if "://" in source else None

@@ -1,5 +1,6 @@
 """``allelse attention``: what the heads of a trained model read in a sentence, as a picture."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -55,10 +56,13 @@ def attention(
     Takes a trial, a checkpoint, an exported model or an MLflow run. Layers and heads are counted
     from 1.
     """
-    known_model = None if isinstance(model, Path) else model.config.model
-    _check(output, known_model, kind, layer, head)
+    problems = [*_output_problems(output)]
     if grid and output.suffix != ".html":
-        _refuse_choice(word, layer, head)
+        problems += _grid_problems(word, layer, head)
+    if not isinstance(model, Path):
+        problems += _choice_problems(model.config.model, kind, layer, head)
+    if problems:  # before torch is loaded
+        raise RefusedError(problems)
     err = Console(stderr=True, highlight=False)
     try:
         with refusing():
@@ -79,41 +83,35 @@ def attention(
     return 0
 
 
-def _check(
-    output: Path,
-    model: ModelConfig | None,
-    kind: Kind | None,
-    layer: int | None,
-    head: str | None,
-) -> None:
-    """Find mistakes before torch is loaded. Raises RefusedError for a file that cannot be written
-    or has an unknown ending, and for what this ``model`` lacks."""
+def _output_problems(output: Path) -> Iterator[Problem]:
+    """Why the file cannot be written; its ending may be unknown."""
     problem = output_problem(output)
     if output.suffix not in FORMATS:
         allowed = f"must end in {', '.join(FORMATS[:-1])} or {FORMATS[-1]}"
-        problem = Problem("--output", f"is {output}", allowed)
-    problems = [] if problem is None else [problem]
-    if model is not None:
-        try:
-            choose(model, kind, layer, head)
-        except FaultyError as error:
-            problems += as_problems(error.faults)
-    if problems:
-        raise RefusedError(problems)
+        yield Problem("--output", f"is {output}", allowed)
+    elif problem is not None:
+        yield problem
 
 
-def _refuse_choice(word: list[str] | None, layer: int | None, head: str | None) -> None:
-    """Raises RefusedError for options that choose a part: a grid shows all layers and heads."""
-    typed = {"--word": word, "--layer": layer, "--head": head}
-    problems = [
-        Problem(
-            option, "is given with --grid, which draws all layers, heads and words", "leave it out"
-        )
-        for option, value in typed.items()
-        if value is not None
-    ]
-    if problems:
-        raise RefusedError(problems)
+def _grid_problems(
+    word: list[str] | None, layer: int | None, head: str | None
+) -> Iterator[Problem]:
+    """Options that choose a part, although a grid shows all layers, heads and words."""
+    for option, value in {"--word": word, "--layer": layer, "--head": head}.items():
+        if value is not None:
+            fault = "is given with --grid, which draws all layers, heads and words"
+            yield Problem(option, fault, "leave it out")
+
+
+def _choice_problems(
+    model: ModelConfig, kind: Kind | None, layer: int | None, head: str | None
+) -> list[Problem]:
+    """Kinds, layers and heads that the model lacks."""
+    try:
+        choose(model, kind, layer, head)
+    except FaultyError as error:
+        return as_problems(error.faults)
+    return []
 
 
 def _about(model: Trained[TrialConfig] | Path) -> str:

@@ -35,8 +35,8 @@ class Composition:
 
     ``table_order`` has the rows that the sweep's file lists; ``lists_all`` says that it names none.
     ``overrides`` are the ``typed`` ones on top of the recorded ones. ``place_of`` returns where a
-    key of a row was set. ``row_notes`` are lines on rows without files, and on files that are not
-    read.
+    key of a row was set. ``row_notes`` are lines on rows without files, on files that are not
+    read or not in the study, and on the task.
     """
 
     rows: tuple[ComposedRow, ...]

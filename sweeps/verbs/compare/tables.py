@@ -1,6 +1,7 @@
 """A comparison for a terminal: configuration, origin, metrics and samples below their headings."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from rich import box
@@ -49,7 +50,8 @@ def comparison_parts(
         # Text, since secrets are hidden already and the console would mask names, too.
         yield Text("\n".join(compared.code))
     yield _metrics_table(comparisons, names, are_studies)
-    yield from _untested_samples(comparisons, samples.note)
+    if samples.metric is not None:  # else the note below says why
+        yield from _untested_samples(comparisons)
     for name, rows in zip(names, left_out, strict=True):
         if rows:
             words = f"{escape(', '.join(rows))} of {escape(name)}"
@@ -96,11 +98,13 @@ def _metrics_table(
         table.add_column(head, justify="right", overflow="fold", min_width=shortest)
     table.add_column("difference", justify="right", no_wrap=True)
     table.add_column("test over seeds\n[dim]95 % interval, p[/]", no_wrap=True)
-    if _tests_samples(metrics):
+    tests_samples = _tests_samples(metrics)
+    if tests_samples:
         noun = comparisons[0].sides[0].study.task.sample
         table.add_column(f"test over {noun}s\n[dim]95 % interval, p[/]", overflow="fold")
     for comparison in comparisons:
-        _add_section(table, comparison, are_studies, names_sets=len(sets) > 1)
+        cells_of = partial(_metric_cells, names_set=len(sets) > 1, with_samples=tests_samples)
+        _add_section(table, comparison, are_studies, cells_of)
     return table
 
 
@@ -110,32 +114,35 @@ def _tests_samples(metrics: Iterable[MetricCompared]) -> bool:
     return any(isinstance(test, SampleTest) for test in tests)
 
 
-def _untested_samples(comparisons: Sequence[Compared], note: str) -> Iterator[str]:
-    """Why no metric is tested over samples, each reason once, unless the ``note`` says it."""
+def _untested_samples(comparisons: Sequence[Compared]) -> Iterator[str]:
+    """Why no metric is tested over samples, each reason once."""
     metrics = [metric for comparison in comparisons for metric in comparison.metrics]
     if _tests_samples(metrics):
         return
     noun = comparisons[0].sides[0].study.task.sample
     reasons = dict.fromkeys(str(test) for one in metrics for test in one.over_samples.values())
-    unsaid = [reason for reason in reasons if reason not in note]
-    if unsaid:
-        yield f"[dim]Not tested over {noun}s: {escape('; '.join(unsaid))}.[/]"
+    if reasons:
+        yield f"[dim]Not tested over {noun}s: {escape('; '.join(reasons))}.[/]"
 
 
-def _add_section(table: Table, comparison: Compared, are_studies: bool, names_sets: bool) -> None:
-    """The lines of one row. The first has its name. Cells beyond the table's columns are left
-    out."""
+def _add_section(
+    table: Table,
+    comparison: Compared,
+    are_studies: bool,
+    cells_of: Callable[[MetricCompared], list[str]],
+) -> None:
+    """The lines of one row. The first has its name."""
     last = comparison.metrics[-1]
     row = escape(comparison.sides[0].row)
     for metric in comparison.metrics:
-        cells = _metric_cells(metric, names_sets)
+        cells = cells_of(metric)
         if are_studies:
             cells = [row, *cells]
             row = ""
-        table.add_row(*cells[: len(table.columns)], end_section=metric is last)
+        table.add_row(*cells, end_section=metric is last)
 
 
-def _metric_cells(compared: MetricCompared, names_set: bool) -> list[str]:
+def _metric_cells(compared: MetricCompared, names_set: bool, with_samples: bool) -> list[str]:
     metric = compared.metric
     decimals = max(metric.decimals, 2)
     label = escape(metric.label)
@@ -143,16 +150,11 @@ def _metric_cells(compared: MetricCompared, names_set: bool) -> list[str]:
         label += f" [dim]{escape(compared.set_name)}[/]"
     means = [metric.text(mean) or "–" for mean in compared.means]
     difference = signed(compared.difference, decimals) or "–"
-    over_samples = [
-        _over_samples(name, test, decimals) for name, test in compared.over_samples.items()
-    ]
-    return [
-        label,
-        *means,
-        f"[bold]{difference}[/]",
-        _over_seeds(compared, decimals),
-        "\n".join(over_samples),
-    ]
+    cells = [label, *means, f"[bold]{difference}[/]", _over_seeds(compared, decimals)]
+    if with_samples:
+        tests = compared.over_samples.items()
+        cells.append("\n".join(_over_samples(name, test, decimals) for name, test in tests))
+    return cells
 
 
 def _over_seeds(compared: MetricCompared, decimals: int) -> str:

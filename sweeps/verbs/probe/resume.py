@@ -75,11 +75,11 @@ class Resumption:
 @dataclass(frozen=True)
 class KilledRun:
     """Its points until the kill, and the path in {out} of the checkpoint to go on from, which was
-    written after ``step_before``."""
+    written after ``steps_before``: the last step of each metric at that time."""
 
     points: Sequence[WrittenPoint]
     checkpoint: str
-    step_before: int
+    steps_before: Mapping[Origin, int]
 
 
 class NotComparableError(Exception):
@@ -144,17 +144,17 @@ def run_until_killed(
     pattern = str(definition.checkpoint)
     points: list[WrittenPoint] = []
     checkpoints: set[Written] = set()
-    steps_before: dict[str, int] = {}  # by checkpoint: the last step before it was seen
+    steps_before: dict[Written, dict[Origin, int]] = {}  # before each was first seen
     begin = monotonic()
     with started(command.words, command.env, workspace) as process:
         while not process.has_ended:
             process.wait(LOOK_S)
             _refuse_longer("run that is killed", begin, seconds)
-            step_before = _last_step(points)
+            points_before = len(points)
             points += metrics.poll()
             earlier, checkpoints = checkpoints, set(matches_in(workspace.out, pattern))
-            for written in checkpoints:
-                steps_before.setdefault(written.path, step_before)
+            for written in checkpoints - steps_before.keys():
+                steps_before[written] = _last_steps(points[:points_before])
             is_complete = bool(checkpoints) and checkpoints == earlier
             if is_complete and _last_step(points) >= half:
                 break
@@ -168,8 +168,8 @@ def run_until_killed(
             "it needs more steps, or checkpoints more often"
         )
         raise NotComparableError(fault)
-    step_before = steps_before[checkpoint.path]
-    return KilledRun([*points, *metrics.poll()], checkpoint.path, step_before)
+    points += metrics.poll()
+    return KilledRun(points, checkpoint.path, steps_before[checkpoint])
 
 
 def _refuse_longer(run_name: str, begin: float, seconds: float) -> None:
@@ -187,6 +187,20 @@ def _last_step(points: Iterable[WrittenPoint]) -> int:
     return max((point.step for point in points if point.step is not None), default=-1)
 
 
+def _last_steps(points: Iterable[WrittenPoint]) -> dict[Origin, int]:
+    """Of each metric, other than those whose steps go back, as if each epoch began anew."""
+    last_steps: dict[Origin, int] = {}
+    going_back: set[Origin] = set()
+    for point in points:
+        if point.step is None:
+            continue
+        origin = (point.name, point.source)
+        if point.step < last_steps.get(origin, point.step):
+            going_back.add(origin)
+        last_steps[origin] = point.step
+    return {origin: step for origin, step in last_steps.items() if origin not in going_back}
+
+
 def resumption(
     undisturbed: Sequence[WrittenPoint], killed: KilledRun, resumed: Sequence[WrittenPoint]
 ) -> Resumption:
@@ -194,7 +208,12 @@ def resumption(
     the resumed run from behind its checkpoint."""
     whole_values = _values(undisturbed)
     earlier = _values(killed.points)
-    later = {key: value for key, value in _values(resumed).items() if key[1] > killed.step_before}
+    steps_before = _known_steps_before(killed)
+    later = {
+        (origin, step): value
+        for (origin, step), value in _values(resumed).items()
+        if step > steps_before.get(origin, -1)
+    }
     unsteady = list(_differences(whole_values, earlier))
     unsteady_origins = {(difference.name, difference.source) for difference in unsteady}
     steady = {key: value for key, value in later.items() if key[0] not in unsteady_origins}
@@ -212,14 +231,33 @@ def resumption(
     )
 
 
+def _known_steps_before(killed: KilledRun) -> dict[Origin, int]:
+    """Those of metrics whose steps never go back until the kill."""
+    known = _last_steps(killed.points)
+    return {origin: step for origin, step in killed.steps_before.items() if origin in known}
+
+
 def _begins_again(killed: KilledRun, resumed: Sequence[WrittenPoint]) -> bool:
-    """Whether the resumed run reports the first step once more, and most others from before its
-    checkpoint."""
-    reported = {point.step for point in resumed if not any(map(point.comes_from, HISTORIES))}
-    steps = {point.step for point in killed.points if point.step is not None}
-    before = sorted(step for step in steps if step <= killed.step_before)
-    again = [step for step in before if step in reported]
-    return len(before) > 1 and again[:1] == before[:1] and 2 * len(again) > len(before)
+    """Whether the resumed run reports each metric's first step once more, and most others from
+    before its checkpoint. Metrics with a single step there can't tell."""
+    new_points = [point for point in resumed if not any(map(point.comes_from, HISTORIES))]
+    reported = _steps(new_points)
+    found = []
+    for origin, last_step in _known_steps_before(killed).items():
+        before = [step for step in sorted(_steps(killed.points)[origin]) if step <= last_step]
+        again = [step for step in before if step in reported.get(origin, ())]
+        if len(before) > 1:
+            found.append(again[:1] == before[:1] and 2 * len(again) > len(before))
+    return bool(found) and all(found)
+
+
+def _steps(points: Iterable[WrittenPoint]) -> dict[Origin, set[int]]:
+    """The steps of each metric."""
+    steps: dict[Origin, set[int]] = {}
+    for point in points:
+        if point.step is not None:
+            steps.setdefault((point.name, point.source), set()).add(point.step)
+    return steps
 
 
 def _values(points: Iterable[WrittenPoint]) -> dict[tuple[Origin, int], float]:

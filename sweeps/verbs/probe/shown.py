@@ -122,7 +122,7 @@ def _remarks(ran: Ran, metrics: Sequence[ListedMetric]) -> Iterator[str]:
         yield f"Not finite at the end: {', '.join(infinite)}."
     if ran.changed_files:
         yield (
-            f"It changed your own files, which its folder links to: {_some_of(ran.changed_files)}. "
+            f"Changed while it ran: {_some_of(ran.changed_files)}. Its folder links to these. "
             "If the command has a flag for its output folder, type it."
         )
     for notice in ran.notices:

@@ -48,8 +48,8 @@ def probe(
 ) -> int:
     """Run a command for a while, and list the metrics that it writes, ready to paste.
 
-    It runs in a fresh folder with links to your files: new files stay there, but a file of yours
-    that it opens to write is changed. At the end, `probe` stops it and every
+    It runs in a fresh folder with links to your files. If it writes to one of these, your file is
+    changed. At the end, `probe` stops it and every
     process that it started. `allelse probe NAME` runs the command of a task, and
     `allelse probe --resume NAME` checks that a resumed run ends with the same metrics.
     """

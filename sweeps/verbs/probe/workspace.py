@@ -87,6 +87,8 @@ def _mirror(folder: Path, place: Path) -> dict[Path, State]:
             if is_top and (_is_hidden_folder(entry) or entry.name in OUTPUT_FOLDERS):
                 continue
             if entry.is_dir() and not entry.is_symlink():
+                if place.is_relative_to(entry.resolve()):
+                    continue  # it holds the fresh folder itself
                 folders.append((entry, target / entry.name))
             else:
                 (target / entry.name).symlink_to(entry)

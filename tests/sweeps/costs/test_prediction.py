@@ -126,6 +126,9 @@ def test_work_without_steps_predicts_as_a_whole() -> None:
     prediction = predict(WORK, [whole])
     assert prediction is not None
     assert prediction.training_seconds == 7.0
+    prediction = predict(WORK, [whole, MEASURED])
+    assert prediction is not None
+    assert prediction.training_seconds == 50.0, "it reports steps by now"
 
 
 def watched(moments: dict[str, Mark]) -> dict[str, float]:
@@ -147,6 +150,14 @@ def test_the_step_at_which_a_stop_was_obeyed_ends_what_is_measured() -> None:
     assert watched(before_stop | {"last": Mark(80, 25.0)}) == {"steps": 80, "per_step": 0.25}
     without_report = {"first": first, "stopped": stopped, "saved": Mark(80, 29.0)}
     assert watched(without_report) == {"steps": 80, "per_step": 0.25}
+
+
+def test_a_command_s_step_ends_when_it_is_reported() -> None:
+    watch = Stopwatch(Limits())
+    watch.checks_each_step = False
+    watch.start, watch.first = Mark(0, 0.0), Mark(10, 10.0)
+    watch.stopped, watch.last = Mark(0, 24.0), Mark(30, 30.0)
+    assert watch.answer()["seconds_per_step"] == 1.0
 
 
 def test_work_that_reports_nothing_is_measured_as_a_whole_or_not_at_all() -> None:

@@ -243,7 +243,8 @@ def test_an_evaluation_of_an_earlier_version_is_read_and_evaluate_says_how_to_ad
         )
     output = " ".join(printed(trained, "evaluate", "twins/base-s1").split())
     assert "2 of 2 evaluations are of an earlier version without accuracy" in output
-    assert "move statistics/dev.jsonl out of twins/base-s1, and evaluate --set dev again" in output
+    fix = "move runs/twins/base-s1/statistics/dev.jsonl away, and type the same command again"
+    assert fix in output
     (twin / "statistics" / "dev.jsonl").unlink()
     (line,) = evaluated(trained, "twins/base-s1", "--set", "dev")
     assert (line["decoded"], 0 < line["accuracy"] <= 1) == (True, True)

@@ -127,11 +127,25 @@ def points(*steps: int, source: str = "stdout") -> list[WrittenPoint]:
 def test_a_resumed_run_that_reports_the_first_steps_again_is_found_out(
     resumed: list[WrittenPoint], begins_again: bool
 ) -> None:
-    killed = KilledRun(points(*range(1, 9)), checkpoint="ckpt-6.json", step_before=5)
+    steps_before = {("loss", "stdout"): 5}
+    killed = KilledRun(points(*range(1, 9)), "ckpt-6.json", steps_before)
     found = resumption(points(*range(1, 13)), killed, [*resumed, *points(*range(7, 13))])
     assert (found.begins_again, found.is_equal) == (begins_again, not begins_again)
     assert found.first == ("it begins again" if begins_again else "")
     assert found.compared >= 6
+
+
+def test_each_metric_has_steps_of_its_own() -> None:
+    """Here a loss by step, a score by epoch, and a loss by step of each epoch."""
+    epochs = [WrittenPoint("acc", 0.1 * epoch, epoch, "stdout") for epoch in range(1, 5)]
+    anew = [WrittenPoint("part", 1.0, step, "stdout") for _ in range(4) for step in (1, 2, 3)]
+    whole = [*points(*range(1, 13)), *epochs, *anew]
+    before = [*points(*range(1, 8)), *epochs[:2], *anew[:7]]
+    steps_before = {("loss", "stdout"): 6, ("acc", "stdout"): 2, ("part", "stdout"): 3}
+    killed = KilledRun(before, "ckpt-6.json", steps_before)
+    found = resumption(whole, killed, [*points(*range(7, 13)), *epochs[2:], *anew[6:]])
+    assert (found.is_equal, found.begins_again, found.differences) == (True, False, [])
+    assert found.metrics == 3
 
 
 def test_a_checkpoint_that_lacks_files_is_not_resumed_from(folder: Path) -> None:

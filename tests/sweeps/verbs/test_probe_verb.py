@@ -167,7 +167,7 @@ def test_files_of_the_user_that_the_command_changes_are_named(tmp_path: Path) ->
     script += "Path(f'saved/{name}.txt').write_text(name)\nprint('val_loss: 1')\n"
     (tmp_path / "train.py").write_text(script)
     output = printed(tmp_path, "probe", "--", "python", "train.py")
-    assert "It changed your own files, which its folder links to: saved/last.txt." in output
+    assert "Changed while it ran: saved/last.txt. Its folder links to these." in output
     assert [path.name for path in (tmp_path / "saved").iterdir()] == ["last.txt"]
 
 

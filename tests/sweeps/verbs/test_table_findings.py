@@ -251,7 +251,7 @@ def test_a_set_of_three_samples_is_not_tested(tmp_path: Path) -> None:
     compared = printed(
         tmp_path, "compare", "base", "right", "sweep.name=made", "--metric", "accuracy"
     )
-    assert "not tested: 3 samples" in " ".join(compared.split())
+    assert "Not tested over samples: 3 samples" in " ".join(compared.split())
 
 
 HARD = {

@@ -63,6 +63,15 @@ def test_a_scheduled_learning_rate_does_not_split_the_curve_of_a_named_run(tmp_p
     assert [row["accuracy"] for row in table(tmp_path)] == pytest.approx([0.7015, 0.7015])
 
 
+def test_runs_of_one_name_with_other_rates_are_no_curve(tmp_path: Path) -> None:
+    lines = [
+        f"ours,{lr},{seed},{30 + 15 * (lr < 1)},0.{seed}" for lr in (1, 0.1) for seed in (1, 2)
+    ]
+    answer = imported(tmp_path, "\n".join(["name,lr,seed,epoch,acc", *lines]), "--base", "lr=1")
+    assert answer["notes"] == []
+    assert seeds_by_change(answer) == {"base": [1, 2], "lr 0.1": [1, 2]}
+
+
 def test_runs_without_seeds_that_ended_at_different_steps_are_no_curve(tmp_path: Path) -> None:
     text = "model,step,accuracy\nbase,1000,0.71\nbase,1040,0.72\nours,980,0.73\nours,1010,0.74\n"
     answer = imported(tmp_path, text, "--base", "model=base")
@@ -216,6 +225,8 @@ def test_a_percentage_beside_a_fraction_is_refused(tmp_path: Path) -> None:
     assert (
         "has 0.92 in acc, but 90.1% before it: write both with %, or neither correct it" in message
     )
+    answer = imported(tmp_path, "model,seed,acc\nbase,1,90.1%\nbase,2,nan\n")
+    assert answer["notes"] == ["1 run diverged, in no mean: acc is not finite in run 2"]
 
 
 def test_a_doubt_names_the_group_that_mixed_runs_without_seeds_differ_in(tmp_path: Path) -> None:
