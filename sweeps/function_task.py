@@ -11,7 +11,7 @@ from dataclasses import field, fields, make_dataclass
 from functools import partial
 from typing import Annotated, Any, get_type_hints
 
-from sweeps.fields import Seed
+from sweeps.fields import Range, Seed
 from sweeps.task import Metric, Task, Trial
 
 GROUP = "args"
@@ -28,10 +28,10 @@ def task(
     """Make a task from a function. The function gets the trial and the values of its keys.
 
     ``name`` defaults to the function's name. A parameter ``seed`` gets the trial's seed, and
-    ``steps`` is the number of steps; without ``steps``, the task has one step. The function returns
-    its scores: a number if there is only one metric, or numbers by metric name. ``options`` are
-    other fields of `Task`, such as ``costs`` or ``verbs``; their functions get a configuration with
-    the group ``args``.
+    ``steps`` is the number of steps, at least one; without ``steps``, the task has one step. The
+    function returns its scores: a number if there is only one metric, or numbers by metric name.
+    ``options`` are other fields of `Task`, such as ``costs`` or ``verbs``; their functions get a
+    configuration with the group ``args``.
 
     Raises TypeError if a parameter has no default, or no type.
     """
@@ -95,7 +95,9 @@ def _type(
         kind = next((kind for kind in KINDS if type(parameter.default) is kind), None)
     if kind is None:
         raise TypeError(f"{label} has no type; write one, such as {parameter.name}: int = 1")
-    return Annotated[kind, Seed()] if parameter.name == SEED else kind
+    if parameter.name == SEED:
+        return Annotated[kind, Seed()]
+    return Annotated[kind, Range(1)] if parameter.name == STEPS and kind is int else kind
 
 
 def _steps(config: Any) -> int:

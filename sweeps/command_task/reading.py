@@ -141,19 +141,26 @@ class Reading:
             if not isinstance(fields, dict):
                 self.refuse(key, f"is {value!r:.40}", "must be up, down or a group of keys")
                 continue
+            fields = self._known_fields(key, fields)
             better = fields.get("better")
-            if better not in DIRECTIONS:
+            if better in DIRECTIONS:
+                yield from self._metric(name, key, fields)
+            else:
                 fault = "has no direction" if better is None else f'is better "{better}"'
                 self.refuse(key, fault, "write better: up or better: down")
-                continue
-            yield from self._metric(name, key, dict(fields))
 
-    def _metric(self, name: str, key: str, fields: dict[str, Any]) -> Iterator[WrittenMetric]:
-        for unknown in fields.keys() - set(METRIC_FIELDS):
+    def _known_fields(self, key: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """A metric's fields. A misspelled one is read as the one that it means."""
+        known = {name: value for name, value in fields.items() if name in METRIC_FIELDS}
+        for unknown in [name for name in fields if name not in known]:
             allowed = f"keys of a metric are {', '.join(METRIC_FIELDS)}"
             similar = nearest(unknown, METRIC_FIELDS)
             self.refuse(f"{key}.{unknown}", UNKNOWN_KEY, allowed, similar)
-            del fields[unknown]
+            if similar is not None:
+                known.setdefault(similar, fields[unknown])
+        return known
+
+    def _metric(self, name: str, key: str, fields: dict[str, Any]) -> Iterator[WrittenMetric]:
         point = str(fields.pop("point", name))
         source = fields.pop("source", None)
         metric = Metric(name, **fields)

@@ -5,6 +5,7 @@ from functools import cached_property
 
 from sweeps.config.schema import Schema
 from sweeps.fields import OtherNames
+from sweeps.function_task import GROUP
 from sweeps.problems import UNKNOWN_KEY, Problem, nearest, plain
 
 PLATFORM_NAMES = {
@@ -30,6 +31,7 @@ class KeyHints:
     """Finds the key that an unknown one means, among the ``keys`` of a task and of the platform."""
 
     def __init__(self, schema: Schema, keys: Collection[str]) -> None:
+        self.schema = schema
         self.keys = keys
         self._other_names = PLATFORM_NAMES | schema.other_names
 
@@ -66,23 +68,28 @@ class KeyHints:
         return own_names
 
     def _keys_under(self, branch: str) -> str:
+        """The keys of a group. A key without a group may be meant as an argument of the task."""
+        if not branch and GROUP in self.schema.groups:
+            branch = GROUP
         prefix = f"{branch}."
-        names = [name.removeprefix(prefix) for name in self.keys if name.startswith(prefix)]
-        if not names:
-            return "`allelse config` shows every key"
-        return f"keys under {branch} are {', '.join(names)}"
+        keys = [key for key in self.keys if key.startswith(prefix) and key != self.schema.seed]
+        if keys:
+            names = ", ".join(key.removeprefix(prefix) for key in keys)
+            return f"keys under {branch} are {names}"
+        if branch == GROUP:
+            return f"{self.schema.task.name} has no keys under {GROUP} yet"
+        return "`allelse config` shows every key"
 
     def _similar_key(self, key: str, groups: Collection[str]) -> str | None:
-        """The key with the same last component, or else the one that looks most alike."""
+        """The key with the same last component, or else the one that looks most alike. Its last
+        component must look alike too: a group in common means nothing."""
         keys_by_last = {_last(name): name for name in self.keys}
         same_last = keys_by_last.get(_last(key))
         if same_last:
             return same_last
-        similar = nearest(key, [*groups, *self.keys])
-        if similar:
-            return similar
+        alike = [name for name in (*groups, *self.keys) if nearest(_last(key), [_last(name)])]
         similar_last = nearest(_last(key), keys_by_last)
-        return keys_by_last[similar_last] if similar_last else None
+        return nearest(key, alike) or keys_by_last.get(similar_last or "")
 
 
 def _last(key: str) -> str:

@@ -14,12 +14,14 @@ import typer
 from sweeps.console import (
     ERR,
     OUT,
+    next_command,
     next_verb,
     print_failure,
     print_interruption,
     print_line,
     print_refusal,
 )
+from sweeps.planning.studies.published_copy import continuing
 from sweeps.problems import Problem, RefusedError, refusal
 from tracking.files import DamagedFileError
 from tracking.study import Study
@@ -188,6 +190,13 @@ def next_run(
         line = f"After a change of the task's code, add --changed-code: {mark}."
         print_line(OUT, line, "dim")
     next_verb(verb, overrides)
+
+
+def next_copy(published: Path) -> None:
+    """Print the command that copies a published study, so that the copy can go on."""
+    line = f"{published.name} is published and stays as it is. A copy of it can go on:"
+    print_line(OUT, line, "dim")
+    next_command(continuing(published))
 
 
 def print_notices(notices: Iterable[str]) -> None:

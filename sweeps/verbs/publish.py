@@ -87,8 +87,8 @@ def _copy(study: Study, folder: Path) -> None:
     publication = copy_finished(study, folder)
     publish_check(study, folder)
     finished = f"{publication.finished} of {len(study.trials)} trials are finished"
-    changed = f"{len(publication.changed)} of them are new or changed"
-    print_line(OUT, f"{study.name}: {finished}; {changed}")
+    changed = f"{len(publication.changed)} new or changed"
+    print_line(OUT, f"{study.name}: {finished}, {changed}")
 
 
 def _refuse_another(study: Study, folder: Path) -> None:

@@ -13,9 +13,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from sweeps.console import OUT, next_command, next_verb, print_json, print_line
+from sweeps.console import OUT, next_verb, print_json, print_line
 from sweeps.planning.studies.advice import command
-from sweeps.planning.studies.published_copy import continuing
 from sweeps.planning.studies.study_overrides import PLACES, by_name, chosen, looking, names_study
 from sweeps.problems import Problem, RefusedError, refusal
 from sweeps.processes.times import LOOK_AT_LOG_S
@@ -24,6 +23,7 @@ from sweeps.verbs.command import (
     OverrideList,
     guarded,
     names_and_overrides,
+    next_copy,
     next_run,
     print_notices,
     taken_study,
@@ -226,7 +226,7 @@ def _print_next(
     elif "running" in states or runners(study.folder):
         next_verb("status", [*reading, "--watch"])
     elif is_published(study.folder):
-        next_command(continuing(study.folder))
+        next_copy(study.folder)
     else:
         from sweeps.planning.studies.named_study import going_on
 

@@ -86,13 +86,22 @@ def _name_problems(name: str, folder: Path) -> Iterator[Problem]:
     """What is wrong with the name, if anything."""
     other_places = [path for path in sys.path if os.path.realpath(path) != os.path.realpath(folder)]
     if keyword.iskeyword(name) or not (name.isidentifier() and name[0].isalpha()):
-        allowed = "a letter, then letters, digits and _; not a keyword of Python"
-        yield Problem("NAME", f'is "{name}"', f"must be a module name: {allowed}")
+        yield Problem("NAME", f'is "{name}"', _advice_on_name(name))
     elif name in OURS or entry_points(group=ENTRY_POINTS, name=name):
         yield Problem("NAME", f'is "{name}", an installed task', NEW_NAME)
     elif name in sys.stdlib_module_names or PathFinder.find_spec(name, other_places) is not None:
         fault = f'is "{name}", an installed module, which {name}.py would shadow'
         yield Problem("NAME", fault, NEW_NAME)
+
+
+def _advice_on_name(name: str) -> str:
+    """What to type instead of a name that no module can have; it may be a script, or a command."""
+    words = name.split()
+    if name.endswith(".py") and len(words) == 1:
+        words = ["python", name]
+    if len(words) > 1:
+        return f"to run a command as a task, type `{command('init', 'NAME', '--', *words)}`"
+    return "must be a module name: a letter, then letters, digits and _; not a keyword of Python"
 
 
 def _file_problems(name: str, folder: Path) -> Iterator[Problem]:

@@ -111,10 +111,10 @@ def test_publishing_again_changes_nothing_and_adds_later_trials(
     answer(tmp_path, "publish", NAME)
     first = digests(tmp_path / "studies")
     times = {path: path.stat().st_mtime_ns for path in (tmp_path / "studies").rglob("*.gz")}
-    assert "8 of 9 trials are finished; 0 of them are new" in answer(tmp_path, "publish", NAME)
+    assert "8 of 9 trials are finished, 0 new or changed" in answer(tmp_path, "publish", NAME)
     assert digests(tmp_path / "studies") == first
     waiting.rename(later)
-    assert "9 of 9 trials are finished; 1 of them are new" in answer(tmp_path, "publish", NAME)
+    assert "9 of 9 trials are finished, 1 new or changed" in answer(tmp_path, "publish", NAME)
     trials = {
         name: digest for name, digest in digests(tmp_path / "studies").items() if "-s" in name
     }

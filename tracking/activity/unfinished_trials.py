@@ -45,17 +45,38 @@ def _why_unfinished(study: Study, standing: Standing) -> tuple[str, str]:
     return state, ""
 
 
-def note_on(texts: Sequence[str], unfinished: Sequence[UnfinishedTrial], trials: int) -> str:
-    """A row's note. ``texts`` say why each trial is unfinished. If all are, the most serious reason
-    comes first: a failure needs a person."""
+def full_note(unfinished: Sequence[UnfinishedTrial], trials: int) -> str:
+    """Such as "1 of 3 seeds; s2 FAILED: out of memory; s3 missing"."""
+    texts = [(trial.text, trial.seed) for trial in unfinished]
     if len(unfinished) == trials:
-        return "; ".join(dict.fromkeys(sorted(texts, key=_gravity)))
+        return _gravest_first(texts)
+    return _number_of_seeds(unfinished, trials, texts)
+
+
+def brief_note(unfinished: Sequence[UnfinishedTrial], trials: int) -> str:
+    """Such as "1 of 3 seeds; s2 FAILED": without causes, and without seeds that are only missing,
+    which the number shows."""
+    words = [(trial.word, trial.seed) for trial in unfinished]
+    if len(unfinished) == trials:
+        return _gravest_first(words)
+    notable = [(word, seed) for word, seed in words if word != "missing"]
+    return _number_of_seeds(unfinished, trials, notable)
+
+
+def _gravest_first(texts: Sequence[tuple[str, int]]) -> str:
+    """Why each trial of a row is unfinished, with a failure first: it needs a person."""
+    return "; ".join(dict.fromkeys(sorted((text for text, _ in texts), key=_gravity)))
+
+
+def _number_of_seeds(
+    unfinished: Sequence[UnfinishedTrial], trials: int, texts: Sequence[tuple[str, int]]
+) -> str:
+    """How many of a row's trials have finished, and why these seeds have not."""
     if not unfinished:
         return ""
     parts = [f"{trials - len(unfinished)} of {trials} seeds"]
-    seeds = [trial.seed for trial in unfinished]
-    for text, seeds_of_text in grouped(zip(texts, seeds, strict=True)).items():
-        parts.append(f"{ranges(seeds_of_text, 's')} {text}")
+    for text, seeds in grouped(texts).items():
+        parts.append(f"{ranges(seeds, 's')} {text}")
     return "; ".join(parts)
 
 

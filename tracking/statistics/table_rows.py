@@ -6,7 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tracking.activity.unfinished_trials import note_on, seeds_of_errors, unfinished_trials
+from tracking.activity.unfinished_trials import (
+    brief_note,
+    full_note,
+    seeds_of_errors,
+    unfinished_trials,
+)
 from tracking.card import COSTS, DEVICE_COSTS, Card, Metric
 from tracking.statistics.means import deviation, mean, metric_mean, minus, published_minus
 from tracking.statistics.references import (
@@ -69,7 +74,7 @@ class TableRow:
     reference_seeds: tuple[int, ...] = ()  # its finished seeds that did not diverge
     common_deltas: dict[str, float | None] = field(default_factory=dict)  # at common seeds
     note: str  # "missing", "FAILED: why", "2 of 3 seeds; …", diverged seeds, or ""
-    brief: str  # the note without causes of errors
+    brief: str  # the note without causes of errors and without missing seeds
     errors: dict[str, tuple[int, ...]]  # seeds by error, such as "FAILED: ValueError: no"
     sustained: tuple[str, ...]  # in words, how it is known what the devices sustain
     weights: str = ""  # the row whose weights it scores; "": its own
@@ -196,8 +201,6 @@ def _measured(study: Study, standings: Sequence[Standing], settings: ScoringSett
         sd[metric.name] = None if is_mixed else deviation(values)
     stops = {seed: text for seed in sorted(results) if (text := stopped_at(results[seed]))}
     unfinished = unfinished_trials(study, standings)
-    full_notes = note_on([trial.text for trial in unfinished], unfinished, len(standings))
-    brief_notes = note_on([trial.word for trial in unfinished], unfinished, len(standings))
     diverged_at = {
         standing.trial.seed: standing.diverged
         for standing in standings
@@ -223,8 +226,8 @@ def _measured(study: Study, standings: Sequence[Standing], settings: ScoringSett
         sd=sd,
         stopped=tuple(stops),
         size=study.sizes.get(trial.row, ""),
-        note=_joined(full_notes, finished_note),
-        brief=_joined(brief_notes, finished_note),
+        note=_joined(full_note(unfinished, len(standings)), finished_note),
+        brief=_joined(brief_note(unfinished, len(standings)), finished_note),
         errors=seeds_of_errors(unfinished),
         sustained=_sustained_words(results),
     )

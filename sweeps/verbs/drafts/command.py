@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator, Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
+from shutil import which
 
 from rich.markup import escape
 from rich.table import Table
@@ -14,7 +15,8 @@ from sweeps.command_task.lookup import FOLDER, NAME
 from sweeps.command_task.template import typed_command
 from sweeps.config.tasks import ENTRY_POINTS, OURS, known_tasks
 from sweeps.console import OUT, next_command, print_line
-from sweeps.problems import Problem, refuse
+from sweeps.planning.studies.advice import command
+from sweeps.problems import Problem, refusal, refuse
 from tracking.shell import shell_line
 from tracking.uri import is_secret
 
@@ -27,8 +29,8 @@ ADVICE = (
 def write_draft(name: str, typed: Sequence[str], here: Path) -> None:
     """Write the file, and show what the words became. Raises RefusedError before it writes."""
     words = typed_command(typed)
-    problems = [*_name_problems(name, here), *_word_problems(words)]
-    refuse(problems)
+    _refuse_program_as_name(name, words)
+    refuse([*_name_problems(name, here), *_word_problems(words)])
     drafted = draft(words, here)
     path = FOLDER / f"{name}.yaml"
     (here / FOLDER).mkdir(parents=True, exist_ok=True)
@@ -38,6 +40,14 @@ def write_draft(name: str, typed: Sequence[str], here: Path) -> None:
     for line in ADVICE:
         print_line(OUT, line)
     next_command(f"allelse probe -- {shell_line(words)}")
+
+
+def _refuse_program_as_name(name: str, words: Sequence[str]) -> None:
+    """Raises RefusedError for `init python train.py`: its name is a program, and its command is
+    none."""
+    if which(name) and not which(words[0]):
+        typed = command("init", "NAME", "--", name, *words)
+        raise refusal("NAME", f'is "{name}", a program', f"a name comes first: type `{typed}`")
 
 
 def _name_problems(name: str, here: Path) -> Iterator[Problem]:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sweeps.config.files import BASE
-from sweeps.console import OUT, next_command, next_verb, print_json
-from sweeps.planning.studies.published_copy import continuing
+from sweeps.console import OUT, next_verb, print_json
 from sweeps.planning.studies.study_overrides import looking, on_recorded
 from sweeps.verbs.command import (
     Add,
@@ -16,6 +15,7 @@ from sweeps.verbs.command import (
     Multirun,
     OverrideList,
     guarded,
+    next_copy,
     refuse_without_extra,
 )
 from sweeps.verbs.plan.costs import calibrated, cluster_nodes, cost_fields
@@ -102,7 +102,7 @@ def _print_next(plan: "Plan", overrides: list[str] | None, changed_code: bool) -
     if plan.running:
         next_verb("status", [*reading, "--watch"])
     elif is_published(plan.folder):
-        next_command(continuing(plan.folder))
+        next_copy(plan.folder)
     elif plan.pending or plan.to_take:
         words = _overrides_to_run(plan, overrides)
         next_verb("sweep", [*words, "--changed-code"] if changed_code else words)

@@ -85,6 +85,7 @@ def test_variables_files_and_launchers(tmp_path: Path) -> None:
     [
         ("a/b", "python train.py", "must be a letter, then letters, digits and _"),
         ("translation", "python train.py", "an installed task"),
+        ("python", "train.py --lr 3", "type `allelse init NAME -- python train.py --lr 3`"),
         ("mine", "python train.py --api_key x", "--api_key looks like a secret"),
         ("mine", "python train.py --api-key x", "--api-key looks like a secret"),
         ("mine", "WANDB_API_KEY=x python train.py", "WANDB_API_KEY looks like a secret"),

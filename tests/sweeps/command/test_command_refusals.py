@@ -63,6 +63,10 @@ CASES: dict[str, tuple[Any, ...]] = {
         ("set: test", "sett: test"),
         ["metrics.accuracy.sett (conf/task/mine.yaml:14) is not a key … did you mean set?"],
     ),
+    "a misspelled direction": (
+        ("better: up", "beter: up"),
+        ["metrics.accuracy.beter (conf/task/mine.yaml:14) is not a key … did you mean better?"],
+    ),
     "no metrics": (
         ("  accuracy: {better: up, set: test}\n", ""),
         ["metrics (conf/task/mine.yaml:13) is missing name one"],

@@ -184,6 +184,18 @@ def test_a_wrong_key_is_refused_with_the_nearest_one(folder: Path) -> None:
     assert "did you mean args.width?" in refusal(folder, "plan", "task=spiral", "widht=3")
 
 
+@pytest.mark.parametrize("word", ["args.momentum=1", "momentum=1"])
+def test_a_key_that_resembles_none_is_refused_with_all_of_them(folder: Path, word: str) -> None:
+    message = refusal(folder, "plan", "task=spiral", word)
+    assert "is not a key keys under args are width, layers, lr, name, steps" in message
+    assert "did you mean" not in message, "the group alone is no likeness"
+
+
+def test_no_steps_are_refused_by_their_key(folder: Path) -> None:
+    message = refusal(folder, "plan", "task=spiral", "steps=0")
+    assert "args.steps (command line) is 0 must be a whole number of at least 1" in message
+
+
 def test_a_task_names_what_others_call_its_keys(folder: Path) -> None:
     names = 'OtherNames("learning_rate eta", "lr is divided by the step")'
     source = SPIRAL.replace("lr: float", f"lr: Annotated[float, {names}]")

@@ -71,6 +71,6 @@ def test_a_study_is_locked_trained_and_published_and_its_published_copy_needs_no
     copy = tmp_path / "runs" / "small"
     shutil.rmtree(copy)
     shutil.copytree(published, copy, ignore=shutil.ignore_patterns(MARK))
-    assert "2 of 2 trials are finished; 0 of them are new" in make_study(tmp_path)
+    assert "2 of 2 trials are finished, 0 new or changed" in make_study(tmp_path)
     assert read_lock(published) == lock
     assert not any(copy.glob("*/checkpoints")), "nothing was trained again"

@@ -16,6 +16,8 @@ REFUSED = [
     ("a/b", "must be a module name"),
     ("[red]x", 'is "[red]x"'),
     ("class", "a keyword of Python"),
+    ("train.py", "type `allelse init NAME -- python train.py`"),
+    ("python train.py --lr 3", "type `allelse init NAME -- python train.py --lr 3`"),
     ("translation", "an installed task"),
     ("random", "an installed module, which random.py would shadow"),
 ]

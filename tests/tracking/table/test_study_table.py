@@ -72,7 +72,9 @@ def test_unfinished_seeds_in_the_same_state_share_their_words(tmp_path: Path) ->
     begin(study.trial_folder(study.trials[1]))
     rows = by_name(study)
     assert rows["base"].note == "1 of 5 seeds; s2 running; s3 to s5 missing"
+    assert rows["base"].brief == "1 of 5 seeds; s2 running", "the number shows what is missing"
     assert rows["c_layers_2"].note == "1 of 3 seeds; s3, s4 missing"
+    assert rows["c_layers_2"].brief == "1 of 3 seeds"
 
 
 def test_running_interrupted_and_failed_rows_are_marked(study: Study) -> None:
