@@ -62,12 +62,15 @@ class Keep:
     """Which checkpoints to keep: the ``newest`` ones, the one with the lowest score if ``best``,
     and those of ``steps``.
 
-    Compute ``steps`` from keys that affect training or scores, never from keys that only observe.
+    Only multiples of ``every`` count as ``newest``. A checkpoint of another step, such as that of a
+    stop, stays until there is a newer one, and takes the place of none. Compute ``steps`` from keys
+    that affect training or scores, never from keys that only observe.
     """
 
     newest: int = 2
     best: bool = False
     steps: Sequence[int] = ()
+    every: int = 1
 
 
 @dataclass(frozen=True)

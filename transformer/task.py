@@ -128,10 +128,14 @@ def _texts(prepared: Path, set_name: str) -> Mapping[str, Sequence[str]]:
 def _keep(config: TrialConfig) -> Keep:
     """The checkpoints to keep.
 
-    Checkpoints to average stay for any ``keep_checkpoints``, which must not change a result.
+    Checkpoints to average stay for any ``keep_checkpoints``, which must not change a result. The
+    checkpoint of a stop takes the place of none, so that they can be averaged later.
     """
+    train = config.train
     averaged_steps = config.averaged_steps if config.decode.average_checkpoints > 1 else ()
-    return Keep(config.train.keep_checkpoints, best=True, steps=averaged_steps)
+    return Keep(
+        train.keep_checkpoints, best=True, steps=averaged_steps, every=train.checkpoint_every
+    )
 
 
 def _costs(config: TrialConfig) -> Costs:

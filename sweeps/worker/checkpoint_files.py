@@ -277,7 +277,8 @@ def to_keep(
 ) -> set[CheckpointId]:
     """The checkpoints that ``keep`` asks for. ``finished`` has one of each step, the newest
     first."""
-    staying = set(finished[: keep.newest])
+    regular = [checkpoint for checkpoint in finished if checkpoint.step % keep.every == 0]
+    staying = {*finished[:1], *regular[: keep.newest]}
     staying |= {checkpoint for checkpoint in finished if checkpoint.step in keep.steps}
     scored = [checkpoint for checkpoint in finished if scores[checkpoint] is not None]
     if keep.best and scored:

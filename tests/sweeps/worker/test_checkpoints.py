@@ -200,6 +200,8 @@ def test_an_unfinished_checkpoint_and_that_of_another_trial_are_no_start(opened:
         (Keep(newest=1, best=True), [30, 60]),
         (Keep(newest=1, steps=(20, 25, 40)), [20, 40, 60]),
         (Keep(newest=2, best=True, steps=(10,)), [10, 30, 50, 60]),
+        (Keep(newest=2, every=20), [40, 60]),
+        (Keep(newest=2, every=25), [50, 60]),
     ],
 )
 def test_what_stays(opened: Opened, keep: Keep, kept: list[int]) -> None:
