@@ -115,7 +115,7 @@ def start_up(*options: str, times: int = 3) -> list[float]:
             *options,
         ]
         settings = settings_of(words)
-        prepared_text(settings.trial, Path(settings.paths.data))
+        prepared_text(settings.config, Path(settings.paths.data))
         return [_until_first_step([*words, f"sweep.name=run{i}"]) for i in range(times)]
 
 
@@ -152,7 +152,7 @@ def checkpoint_stall(workload: Workload, times: int = 3) -> dict[str, Any]:
     That time is extrapolated from one step here, and computed for a GPU at its goal. The background
     write is waited for, but not counted.
     """
-    trial = settings_of(list(workload.size.words)).trial
+    trial = settings_of(list(workload.size.words)).config
     worker = Worker()
     state = start(trial, workload.size.vocab_size, worker.device)
     steps = []

@@ -107,7 +107,7 @@ def main(
     began = time.perf_counter()
     try:
         result = record.provenance("benchmarks.decoding", ["ctranslate2", "transformers"])
-        base = settings_of(["scale=paper"]).trial
+        base = settings_of(["scale=paper"]).config
         workloads = [one_length(base, VOCAB_SIZE, SENTENCES, LENGTH)]
         workloads += [natural_ends(trial, sentences)] if trial else []
         result["decoding"] = [

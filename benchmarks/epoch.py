@@ -113,9 +113,9 @@ def epoch(size: EpochSize, pairs: ParallelSet, vocab_size: int) -> Epoch:
     data = ["data=synthetic"] if size.text == "synthetic" else []
     settings = settings_of([*size.words, *data, f"train.seed={SEED}"])
     if size.text == "real":
-        return Epoch(size, settings.trial, vocab_size, pairs)
-    prepared = prepared_text(settings.trial, Path(settings.paths.data))
-    return Epoch(size, settings.trial, len(prepared.vocabulary), prepared.pairs("train"))
+        return Epoch(size, settings.config, vocab_size, pairs)
+    prepared = prepared_text(settings.config, Path(settings.paths.data))
+    return Epoch(size, settings.config, len(prepared.vocabulary), prepared.pairs("train"))
 
 
 @dataclass(frozen=True)

@@ -190,7 +190,7 @@ def calibrate(device: torch.device) -> Ceiling:
 def workload(size: Size, device: torch.device, joins: bool) -> Workload:
     """The first steps of an epoch in micro-batches, padded up to their buckets; ``joins`` as
     training would."""
-    trial = settings_of([*size.words, f"train.seed={SEED}"]).trial
+    trial = settings_of([*size.words, f"train.seed={SEED}"]).config
     pairs = drawn_pairs(PAIRS, size.ln_length, (0, 0.17), size.vocab_size, longest=200)
     epoch = TrainingBatches(pairs, trial.train.tokens_per_batch, trial.model.max_positions, SEED)
     shapes = buckets(epoch.shapes())

@@ -24,7 +24,7 @@ from pathlib import Path
 import psutil
 
 from sweeps.planning.continuation import plan_sweep
-from sweeps.planning.plan_record import recorded
+from sweeps.planning.plan_record import study_with_plan
 from sweeps.planning.planned_trial import PlannedTrial
 from sweeps.planning.user_code.origin import keep_origin, origin_of
 from sweeps.running.recorder import Recorder
@@ -86,7 +86,7 @@ def overrides(study: str, trials: int) -> list[str]:
 def finish(words: list[str], lines: int) -> None:
     """The study as a sweep leaves it, without training."""
     plan = plan_sweep(words)
-    write_study(recorded(plan, ["allelse", "sweep", *words]))
+    write_study(study_with_plan(plan, ["allelse", "sweep", *words]))
     keep_origin(plan.folder, origin_of(plan.composition.shared.source, plan.code), plan.code)
     for planned in plan.pending:
         _finish(planned, lines)

@@ -116,7 +116,7 @@ ATTENTION, RECURRENT, CONVOLUTIONAL, _, SEPARABLE, _ = LAYER_TYPES
 @cache
 def base_model() -> ModelConfig:
     """The paper's base, from which a layer takes all settings but its size and type."""
-    trial: TrialConfig = settings_of(["row=base", "scale=paper"]).trial
+    trial: TrialConfig = settings_of(["row=base", "scale=paper"]).config
     return trial.model
 
 

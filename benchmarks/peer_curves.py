@@ -138,9 +138,9 @@ def curves(
 def lines_of_seed(words: Sequence[str], seed: int) -> list[dict[str, Any]]:
     """The curves of one seed: a line for each program and evaluation."""
     settings = settings_of([*words, f"train.seed={seed}"])
-    prepared = prepared_text(settings.trial, Path(settings.paths.data))
+    prepared = prepared_text(settings.config, Path(settings.paths.data))
     vocab_size = len(prepared.vocabulary)
-    learners = curves(settings.trial, vocab_size, prepared.pairs("train"), prepared.pairs("dev"))
+    learners = curves(settings.config, vocab_size, prepared.pairs("train"), prepared.pairs("dev"))
     lines = []
     for learner in learners:
         for point in learner.curve:

@@ -8,8 +8,8 @@ import numpy as np
 from benchmarks.timing import Rounds
 from sweeps.config.settings import Settings
 from sweeps.config.tasks import load_task
-from sweeps.planning.study_rows.command_task import library_of
 from sweeps.planning.study_rows.compose import compose_row
+from sweeps.planning.study_rows.task_choice import library_of
 from sweeps.problems import Problem, RefusedError
 from sweeps.worker.prepared import TaskData
 from transformer.config import TrialConfig
@@ -89,7 +89,7 @@ def workload(size: Size, pairs: ParallelSet) -> Workload:
         f"train.tokens_per_batch={size.tokens}",
         f"train.seed={SEED}",
     ]
-    trial = settings_of(words).trial
+    trial = settings_of(words).config
     epoch = cut(pairs, by_length(pairs, np.arange(len(pairs))), size.tokens)
     chosen = [epoch[(2 * i + 1) * len(epoch) // (2 * size.batches)] for i in range(size.batches)]
     return Workload(size, trial, [collate(pairs, indices) for indices in chosen])
@@ -103,7 +103,7 @@ def read_pairs(folder: Path) -> ParallelSet:
             [Problem("--data", f"is {folder}", "must be the folder of Multi30k's files")]
         )
     settings = settings_of(["data=multi30k", f"data.mirror='{folder}'"])
-    return prepared_text(settings.trial, Path(settings.paths.data)).pairs("train")
+    return prepared_text(settings.config, Path(settings.paths.data)).pairs("train")
 
 
 def prepared_text(trial: TrialConfig, folder: Path) -> Prepared:

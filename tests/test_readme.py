@@ -18,8 +18,8 @@ from written_files import GUIDE, write_files
 from sweeps.cli import app
 from sweeps.config.tasks import TaskSource, source_of
 from sweeps.planning.continuation import plan_row, plan_sweep
-from sweeps.planning.study_rows.command_task import library_of
 from sweeps.planning.study_rows.compose import compose_settings
+from sweeps.planning.study_rows.task_choice import library_of
 from sweeps.verbs.command import names_and_overrides
 from sweeps.verbs.setup import create
 from sweeps.verbs.trained.commands import commands as task_verbs

@@ -28,6 +28,7 @@ from tracking.files import (
 )
 from tracking.trial import TrialFolder, TrialState
 from tracking.weights import TO_SCORE_AGAIN, are_current
+from tracking.words import trial_name
 
 Published = dict[str, float | None]  # of the tabled metrics by name, and params_m (millions)
 STUDY_FILE = "study.json"
@@ -81,7 +82,7 @@ class StudyTrial:
 
     @property
     def name(self) -> str:
-        return f"{self.row}-s{self.seed}"
+        return trial_name(self.row, self.seed)
 
 
 @dataclass(frozen=True)
@@ -344,8 +345,7 @@ def studies(runs: Path) -> tuple[list[Study], list[DamagedFileError]]:
 
 
 def last_active(study: Study) -> float:
-    """When a command last asked for the study, or a trial last reported, in Unix seconds. Copying a
-    study doesn't change it."""
+    """The Unix seconds of the last command or report. Copying a study doesn't change them."""
     times = [0.0, *_command_times(study)]
     for trial in study.trials:
         folder = study.trial_folder(trial)

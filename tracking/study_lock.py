@@ -15,7 +15,7 @@ from tracking.statistics.references import with_names
 from tracking.statistics.table_rows import BASE
 from tracking.study import Study, seconds
 from tracking.uri import without_password
-from tracking.words import cell_text, grouped, listed
+from tracking.words import cell_text, grouped, listed, row_and_seed, trial_name
 
 LOCK_FILE = "lock.json"
 TRIAL: Form = {"row": str, "seed": int, "key": str}
@@ -159,7 +159,7 @@ def _trial_deviations(lock: Lock, study: Study, renamed: Mapping[str, str]) -> I
     added_rows = {row for row, _ in added if row not in lock.rows}
     yield from _pair_sentences("added", added, added_rows)
     dropped_names = _dropped_names(study, renamed)
-    dropped = [pair for pair in locked if pair not in today and _trial_name(pair) in dropped_names]
+    dropped = [pair for pair in locked if pair not in today and trial_name(*pair) in dropped_names]
     dropped_rows = {row for row, _ in dropped} - {row for row, _ in today}
     yield from _pair_sentences("dropped", dropped, dropped_rows)
 
@@ -180,8 +180,8 @@ def _dropped_names(study: Study, renamed: Mapping[str, str]) -> set[str]:
     names = set()
     for command in study.asked:
         for name in command.get("dropped", ()):
-            row, _, seed = name.rpartition("-s")
-            names.add(f"{renamed.get(row, row)}-s{seed}")
+            row, seed = row_and_seed(name)
+            names.add(trial_name(renamed.get(row, row), seed))
     return names
 
 
@@ -284,7 +284,7 @@ def _missing_names(lock: Lock, study: Study) -> list[str]:
     for standing in study.standings(trials):
         if standing.result is not None:
             finished.add((standing.trial.row, standing.trial.seed))
-    return [_trial_name(pair) for pair in locked if pair not in finished]
+    return [trial_name(*pair) for pair in locked if pair not in finished]
 
 
 def _missing(lock: Lock, study: Study) -> Iterator[str]:
@@ -358,11 +358,6 @@ def _settings(study: Study) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
 
 def _only(values: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if key in keys}
-
-
-def _trial_name(pair: tuple[str, int]) -> str:
-    row, seed = pair
-    return f"{row}-s{seed}"
 
 
 def _seed_words(pairs: Sequence[tuple[str, int]]) -> str:

@@ -74,6 +74,17 @@ def cell_text(value: Any) -> str:
     return shortened(repr(value) if value in LOOKS_LIKE_NO_TEXT else str(value))
 
 
+def trial_name(row: str, seed: int | str) -> str:
+    """The name of a trial, and of its folder: base-s1."""
+    return f"{row}-s{seed}"
+
+
+def row_and_seed(trial: str) -> tuple[str, str]:
+    """The row and the seed of a trial's name."""
+    row, _, seed = trial.rpartition("-s")
+    return row, seed
+
+
 def plural(noun: str, count: float) -> str:
     """The noun for this many: seed, seeds."""
     return noun if count == 1 else f"{noun}s"

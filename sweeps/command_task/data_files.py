@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from sweeps.processes.storage import alive
+from sweeps.processes.storage import give_sign_of_life
 from tracking.files import write_atomic
 
 MISSING = "missing"
@@ -56,7 +56,7 @@ def _digest(path: Path, stamp: str, is_large: bool) -> str:
     entry = f"{path} {stamp}"
     if is_large and (digest := _remembered().get(entry)):
         return digest
-    alive()
+    give_sign_of_life()
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     if is_large:

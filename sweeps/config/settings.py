@@ -103,7 +103,7 @@ class Sweep:
     references: dict[str, str] = field(default_factory=dict)
 
     @property
-    def has_base_seeds(self) -> set[str]:
+    def rows_with_base_seeds(self) -> set[str]:
         """The rows that have ``base_seeds``: with these, others are compared."""
         return {BASE, *self.references.values()}
 
@@ -127,12 +127,12 @@ class Paths:
 
 @dataclass(frozen=True)
 class Settings:
-    """The complete settings of one row of a study. ``trial`` is the task's configuration."""
+    """The complete settings of one row of a study. ``config`` is the task's own configuration."""
 
     source: TaskSource
     row: DeclaredRow
     scale: Scale
-    trial: Any
+    config: Any
     cluster: Cluster
     sweep: Sweep
     tracking: Tracking
@@ -150,7 +150,7 @@ class Settings:
     def study_folder(self) -> Path:
         if self.sweep.name:
             return Path(self.paths.runs) / self.sweep.name
-        title = self.source.task.title(self.trial) or self.source.task.name
+        title = self.source.task.title(self.config) or self.source.task.name
         return Path(self.paths.runs) / f"{title}-{self.scale.name}"
 
     def to_dict(self) -> Tree:
@@ -162,7 +162,7 @@ class Settings:
         return {
             "row": asdict(self.row),
             "scale": {"name": self.scale.name, **self.scale.divisors},
-            **asdict(self.trial),
+            **asdict(self.config),
             "cluster": asdict(self.cluster),
             "sweep": sweep,
             "tracking": asdict(self.tracking),
@@ -294,8 +294,8 @@ def absolute(settings: Settings, here: Path) -> Settings:
         data=_absolute_path(paths.data, here),
         checkpoints=paths.checkpoints and _absolute_path(paths.checkpoints, here),
     )
-    trial = settings.task.resolved(settings.trial, here)
-    return replace(settings, paths=absolute_paths, trial=trial)
+    config = settings.task.resolved(settings.config, here)
+    return replace(settings, paths=absolute_paths, config=config)
 
 
 def _absolute_path(text: str, here: Path) -> str:

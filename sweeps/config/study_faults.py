@@ -31,7 +31,7 @@ STORES = (
 
 def conflicts(settings: Settings, trains: bool) -> list[Problem]:
     """The problems between values. ``trains``: those of training count, too."""
-    problems = settings.task.problems(settings.trial) if trains else ()
+    problems = settings.task.problems(settings.config) if trains else ()
     return [*problems, *study_problems(settings)]
 
 

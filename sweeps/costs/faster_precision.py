@@ -15,8 +15,8 @@ from typing import Any
 
 from sweeps.config.schema import Schema
 from sweeps.config.settings import Settings
-from sweeps.planning.study_rows.command_task import library_of
 from sweeps.planning.study_rows.compose import compose_base
+from sweeps.planning.study_rows.task_choice import library_of
 from sweeps.preflight.machine import Examined
 from sweeps.processes.storage import user_cache
 from sweeps.task import PrecisionChoice, Task
@@ -56,8 +56,8 @@ def faster_precision(settings: Settings) -> FasterPrecision | None:
     cluster = settings.cluster
     if task.precision_choice is None or cluster.address is not None or cluster.gpus_per_worker > 0:
         return None
-    seconds = _seconds(task, task.precision_choice, settings.trial)
-    chosen = task.precision(settings.trial)
+    seconds = _seconds(task, task.precision_choice, settings.config)
+    chosen = task.precision(settings.config)
     if chosen not in seconds:
         return None
     fastest = min(seconds, key=lambda precision: seconds[precision])
@@ -81,7 +81,7 @@ def examine_precisions(folder: Path) -> Iterator[Examined]:
         if faster is not None:
             yield Examined(subject, "warning", str(faster), faster.advice)
         else:
-            yield Examined(subject, "ok", task.precision(base.trial))
+            yield Examined(subject, "ok", task.precision(base.config))
 
 
 def _seconds(task: Task[Any], choice: PrecisionChoice[Any], config: Any) -> Mapping[str, float]:

@@ -18,16 +18,16 @@ from sweeps.planning.studies.advice import command
 from sweeps.planning.studies.known_studies import known_study
 from sweeps.planning.studies.renaming import refuse_half_renamed
 from sweeps.planning.studies.study_overrides import naming
-from sweeps.planning.study_rows.command_task import library_of, source_of_study
 from sweeps.planning.study_rows.compose import compose_row, compose_settings, compose_sweep
 from sweeps.planning.study_rows.composed_rows import Composition
-from sweeps.planning.study_rows.known_rows import known_rows, without
+from sweeps.planning.study_rows.renamed_rows import names_of_renamed_rows, without_renamed_rows
 from sweeps.planning.study_rows.study_record import StudyRecord, read_record
+from sweeps.planning.study_rows.task_choice import library_of, source_of_study
 from sweeps.planning.user_code.versions import with_code
 from sweeps.problems import COMMAND_LINE, Problem, RefusedError, refusal, refuse
 from tracking.files import unless_damaged
 from tracking.study import Study, read_study, study_folders
-from tracking.words import plural
+from tracking.words import plural, row_and_seed, trial_name
 
 RowSeed = tuple[str, int]
 
@@ -59,8 +59,8 @@ def plan_sweep(
         plan = _new_plan(composition, verb)
     else:
         refuse_half_renamed(record.study.folder)
-        recorded_names = known_rows(composition, record, here)
-        composition = without(composition, recorded_names, record)
+        recorded_names = names_of_renamed_rows(composition, record, here)
+        composition = without_renamed_rows(composition, recorded_names, record)
         notes = _new_row_files(composition, library, record, recorded_names, verb, overrides)
         composition = replace(composition, row_notes=(*composition.row_notes, *notes))
         names = _Names(composition, record, verb, recorded_names)
@@ -110,7 +110,7 @@ def _new_row_files(
         return
     study = record.study
     dropped = {name for entry in study.asked for name in entry.get("dropped", ())}
-    known = {*record.rows, *recorded_names, *(name.rpartition("-s")[0] for name in dropped)}
+    known = {*record.rows, *recorded_names, *(row_and_seed(name)[0] for name in dropped)}
     new = []
     for row in composition.shared.sweep.rows:
         file = library.folders.find(f"row/{row}")
@@ -134,7 +134,7 @@ def _single_seed(settings: Settings) -> int:
     schema = settings.schema
     if schema.seed is None:
         return settings.sweep.seeds[0]
-    return int(schema.values(settings.trial)[schema.seed])
+    return int(schema.values(settings.config)[schema.seed])
 
 
 def _continued_plan(names: "_Names", argv: list[str], add: bool) -> Plan:
@@ -147,9 +147,9 @@ def _continued_plan(names: "_Names", argv: list[str], add: bool) -> Plan:
         problems.append(_not_recorded(names, new, argv))
     refuse(problems)
     plan = plan_trials(names.composition, [*record.pairs, *new], record.study)
-    requested_names = {_trial_name(pair) for pair in requested}
+    requested_names = {trial_name(*pair) for pair in requested}
     trials = _trials_to_run(names, plan, requested_names, argv)
-    added = tuple(_trial_name(pair) for pair in new)
+    added = tuple(trial_name(*pair) for pair in new)
     return replace(plan, trials=trials, before=record.study, added=added)
 
 
@@ -197,7 +197,7 @@ class _Names:
     def references(self) -> set[str]:
         """The rows with which others are compared: they have base's seeds."""
         recorded = self.record.study.references.values()
-        return {*recorded, *self.composition.shared.sweep.has_base_seeds}
+        return {*recorded, *self.composition.shared.sweep.rows_with_base_seeds}
 
     @property
     def seed_key(self) -> str | None:
@@ -253,11 +253,6 @@ class _Names:
         return list(dict.fromkeys(seeds))
 
 
-def _trial_name(pair: RowSeed) -> str:
-    row, seed = pair
-    return f"{row}-s{seed}"
-
-
 def _not_recorded(names: _Names, new: list[RowSeed], argv: list[str]) -> Problem:
     """Lists the new trials and the recorded ones, with the command that adds the new."""
     record = names.record
@@ -270,7 +265,7 @@ def _not_recorded(names: _Names, new: list[RowSeed], argv: list[str]) -> Problem
         parts.append(_list_of("row", new_rows))
     if new_seeds:
         parts.append(_list_of("seed", new_seeds))
-    new_names = " and ".join(parts) or ", ".join(_trial_name(pair) for pair in new)
+    new_names = " and ".join(parts) or ", ".join(trial_name(*pair) for pair in new)
     fault = f"names {new_names}, not yet in {record.study.name}"
     fault += f", which has {_list_of('row', rows)} with {_list_of('seed', seeds)}"
     names_rows = new_rows or not new_seeds
@@ -299,7 +294,7 @@ def _refuse_without_weights(names: _Names, untrained_hosts: list[str], argv: lis
     if not untrained_hosts:
         return
     host = untrained_hosts[0]
-    row, _, seed = host.rpartition("-s")
+    row, seed = row_and_seed(host)
     of_seed = f"{names.seed_key}={seed}" if names.seed_key else f"sweep.seeds=[{seed}]"
     first = command(names.verb, *naming(argv), f"row={row}", of_seed)
     fault = f"only scores the weights of {host}, which is not finished"

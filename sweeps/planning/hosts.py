@@ -7,6 +7,7 @@ from sweeps.config.files import BASE
 from sweeps.planning.study_rows.composed_rows import Composition
 from sweeps.problems import Problem
 from sweeps.trees import Values
+from tracking.words import trial_name
 
 DIFFERENT = (
     "each row must change something that affects training or scoring, after scaling and overrides"
@@ -25,7 +26,7 @@ class Weights:
 
     @property
     def name(self) -> str:
-        return f"{self.row}-s{self.seed}"
+        return trial_name(self.row, self.seed)
 
     @property
     def scored(self) -> tuple[str, str]:
@@ -53,7 +54,9 @@ class Hosts:
         by_precedence = list(base)
         by_precedence += [trial for trial in trials if trial.name in recorded]
         by_precedence += [trial for trial in trials if self._rows[trial.row].builds_on is None]
-        self._trained = {trial.key: trial for trial in reversed(by_precedence)}
+        self._trained = dict[str, Weights]()
+        for trial in by_precedence:
+            self._trained.setdefault(trial.key, trial)
 
     def of_scoring_trials(self) -> dict[str, str]:
         """For the name of each trial that only scores, the name of the trial whose weights it
@@ -67,7 +70,7 @@ class Hosts:
 
     def problems(self) -> Iterator[Problem]:
         """Rows that equal an earlier one, and rows whose host is not in the study."""
-        first_trials = {trial.scored: trial for trial in reversed(self._trained.values())}
+        first_trials = {trial.scored: trial for trial in self._trained.values()}
         for trial in self._trials:
             host = self._trained.get(trial.key)
             twin = first_trials.setdefault(trial.scored, trial)

@@ -72,7 +72,7 @@ class Plan:
     def sizes(self) -> dict[str, str]:
         """Notes on rows whose model differs from base's in size, although they do not change
         sizes."""
-        costs = {row.name: self.task.costs(row.settings.trial) for row in self.composition.rows}
+        costs = {row.name: self.task.costs(row.settings.config) for row in self.composition.rows}
         return size_notes(self.composition, costs)
 
     @cached_property
@@ -132,7 +132,7 @@ def make_plan(
 
     Raises RefusedError if two trials are the same, or a folder holds another trial."""
     pairs = []
-    references = composition.shared.sweep.has_base_seeds
+    references = composition.shared.sweep.rows_with_base_seeds
     for row in composition.rows:
         row_seeds = base_seeds if row.name in references and base_seeds else seeds
         pairs += [(row.name, seed) for seed in row_seeds]
@@ -163,12 +163,12 @@ def _trained_trials(
     schema = composition.schema
     for name, seed in pairs:
         row = rows[name]
-        settings = replace(row.settings, trial=schema.seeded(row.settings.trial, seed))
+        settings = replace(row.settings, config=schema.seeded(row.settings.config, seed))
         fingerprint = fingerprints[name]
-        key = schema.trial_key(settings.trial, seed, fingerprint)
+        key = schema.trial_key(settings.config, seed, fingerprint)
         group = settings.row.group
         trial = StudyTrial(name, group, changes[name], seed, key, settings.row.published)
-        yield PlannedTrial(trial, settings, fingerprint, schema.task.costs(settings.trial))
+        yield PlannedTrial(trial, settings, fingerprint, schema.task.costs(settings.config))
 
 
 def _fingerprints(composition: Composition, rows: Sequence[ComposedRow]) -> dict[str, str]:
@@ -177,7 +177,7 @@ def _fingerprints(composition: Composition, rows: Sequence[ComposedRow]) -> dict
     by_data = dict[str, str]()
     by_row = dict[str, str]()
     for row in rows:
-        config = row.settings.trial
+        config = row.settings.config
         data = repr(schema.declared_data(config))
         if data not in by_data:
             by_data[data] = schema.task.fingerprint(config)
@@ -188,7 +188,7 @@ def _fingerprints(composition: Composition, rows: Sequence[ComposedRow]) -> dict
 def _hosts(composition: Composition, trials: Sequence[PlannedTrial], before: Study | None) -> Hosts:
     """Whose weights each trial scores. Base may be left out of the study."""
     schema = composition.schema
-    base = composition.base.trial
+    base = composition.base.config
     fingerprint = schema.task.fingerprint(base)
     scoring = schema.scoring(base)
     seeds = dict.fromkeys(planned.trial.seed for planned in trials)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from filelock import FileLock
 
 from sweeps.planning.plan import Plan
-from sweeps.planning.plan_record import recorded
+from sweeps.planning.plan_record import study_with_plan
 from sweeps.planning.study_rows.study_record import decides_weights, values_of
 from sweeps.problems import Problem, refuse
 from tracking.study_lock import LOCK_FILE, Lock, lock_line, lock_of, read_lock, write_lock
@@ -23,14 +23,14 @@ def lock_plan(plan: Plan, metrics: Mapping[str, list[str]]) -> Lock:
     _refuse(plan)
     with FileLock(plan.folder / ".locks" / "study"):
         _refuse(plan)  # another process may have locked the study, or finished a trial
-        lock = lock_of(recorded(plan, []), _locked_keys(plan), metrics)
+        lock = lock_of(study_with_plan(plan, []), _locked_keys(plan), metrics)
         write_lock(plan.folder, lock)
     return lock
 
 
 def planned_lock_line(plan: Plan) -> str:
     """Whether the study would follow its lock with this plan; "" without a lock."""
-    return lock_line(recorded(plan, [])) if (plan.folder / LOCK_FILE).exists() else ""
+    return lock_line(study_with_plan(plan, [])) if (plan.folder / LOCK_FILE).exists() else ""
 
 
 def _locked_keys(plan: Plan) -> set[str]:

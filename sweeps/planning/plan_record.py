@@ -9,13 +9,13 @@ from sweeps.planning.plan import Plan
 from sweeps.planning.studies.known_studies import known_study, log_entry
 from sweeps.planning.study_rows.composed_rows import Composition
 from sweeps.planning.study_rows.row_words import cells
-from sweeps.planning.study_rows.study_record import recording, values_of
+from sweeps.planning.study_rows.study_record import study_with_rows, values_of
 from sweeps.problems import refusal
 from sweeps.trees import dotted
 from tracking.study import Study, StudyTrial
 
 
-def recorded(plan: Plan, command: list[str]) -> Study:
+def study_with_plan(plan: Plan, command: list[str]) -> Study:
     """The study on disk with this plan's trials added, in the order of the table.
 
     Raises RefusedError if another process has changed the study's settings since the plan was made.
@@ -33,7 +33,7 @@ def recorded(plan: Plan, command: list[str]) -> Study:
     row_cells = {row.name: cells(row, plan.composition.base, changed) for row in rows}
     vouched = [voucher for voucher in plan.vouched if voucher not in study.vouched]
     return replace(
-        recording(plan.composition, study, ordered, plan.sizes),
+        study_with_rows(plan.composition, study, ordered, plan.sizes),
         trials=ordered,
         cells={**study.cells, **row_cells},
         asked=(*study.asked, entry),

@@ -52,7 +52,7 @@ class PlannedTrial:
     @property
     def config(self) -> Any:
         """The task's configuration."""
-        return self.settings.trial
+        return self.settings.config
 
     @property
     def steps(self) -> int:

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 from sweeps.config.files import BASE
 from sweeps.planning.studies.advice import other_study
-from sweeps.planning.study_rows.command_task import TASK_KEY
 from sweeps.planning.study_rows.composed_rows import Composition
 from sweeps.planning.study_rows.request import HOW_TO_RESTORE
 from sweeps.planning.study_rows.study_record import StudyRecord, decides_weights, values_of
+from sweeps.planning.study_rows.task_choice import TASK_KEY
 from sweeps.problems import COMMAND_LINE, Problem
 from sweeps.trees import Values
 

@@ -38,10 +38,12 @@ class _Candidate:
         return self.planned.name
 
     @property
-    def rank(self) -> tuple[bool, bool, str]:
-        """The lowest one is taken: rather with the same scores, and from where it was trained."""
-        source = self.source
-        return not source.is_scored, source.folder.source() is not None, source.study.name
+    def sort_key(self) -> tuple[bool, bool, str]:
+        """The first one is taken: those with the same scores come first, then those that were
+        trained where they are, then by the study's name."""
+        needs_scoring = not self.source.is_scored
+        is_copy = self.source.folder.source() is not None
+        return needs_scoring, is_copy, self.source.study.name
 
 
 def with_sources(plan: Plan) -> Plan:
@@ -55,7 +57,8 @@ def with_sources(plan: Plan) -> Plan:
     best: dict[str, _Candidate] = {}
     for candidate in candidates:
         name = candidate.name
-        if not candidate.fault and (name not in best or candidate.rank < best[name].rank):
+        is_first = name not in best or candidate.sort_key < best[name].sort_key
+        if is_first and not candidate.fault:
             best[name] = candidate
     refused: dict[str, _Candidate] = {}
     for candidate in candidates:

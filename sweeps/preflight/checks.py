@@ -15,9 +15,9 @@ from sweeps.planning.plan import Plan
 from sweeps.planning.planned_trial import PlannedTrial, configurations
 from sweeps.planning.studies.advice import command, some_of
 from sweeps.planning.studies.study_overrides import chosen, naming
-from sweeps.planning.study_rows.command_task import library_of
 from sweeps.planning.study_rows.compose import compose_base
 from sweeps.planning.study_rows.composed_rows import Composition
+from sweeps.planning.study_rows.task_choice import library_of
 from sweeps.preflight.machine import cards_without_bf16, fitting_workers, shares
 from sweeps.preflight.nodes import Node, node_notices, node_problems, nodes_of, question_to
 from sweeps.preflight.places import (

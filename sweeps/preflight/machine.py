@@ -170,8 +170,8 @@ def _examine_size(subject: str, size: int, least: int, advice: str) -> Examined:
 def _examine_configuration() -> Examined:
     """Whether all rows of the default sweep compose, for each task of this folder."""
     from sweeps.config.tasks import DEFAULT_TASK, tasks_in
-    from sweeps.planning.study_rows.command_task import library_of
     from sweeps.planning.study_rows.compose import compose_sweep
+    from sweeps.planning.study_rows.task_choice import library_of
     from sweeps.problems import RefusedError
 
     rows = 0

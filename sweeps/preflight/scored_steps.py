@@ -11,7 +11,7 @@ from sweeps.planning.planned_trial import PlannedTrial
 from sweeps.problems import Problem, refuse
 from sweeps.processes.storage import answer_in_time
 from sweeps.worker.checkpoints import saved_steps
-from sweeps.worker.last_step import config_until, ended_early, without_last_state
+from sweeps.worker.last_step import config_until, early_end_problem, missing_state_problem
 from tracking.files import DamagedFileError
 
 
@@ -86,9 +86,9 @@ def _finished_problem(planned: PlannedTrial, last: int, saved: set[int]) -> Prob
         host_name = planned.host.name
         of_host = f" of {host_name}"
         if last not in saved:
-            return without_last_state(name, host_name, last, saved)
+            return missing_state_problem(name, host_name, last, saved)
         if shortened_config is None:
-            return ended_early(name, host_name, last, planned.steps)
+            return early_end_problem(name, host_name, last, planned.steps)
     scored_config = shortened_config or planned.config
     missing = {*planned.task.keep(scored_config).steps} - saved
     if not missing:

@@ -21,15 +21,15 @@ from tracking.attempts import has_ended, own_process
 _signs = 0
 
 
-def alive() -> None:
-    """Give a sign of life: a batch, sentence or file is done. Cheap enough for the innermost
+def give_sign_of_life() -> None:
+    """Count that this process has done a batch, sentence or file. Cheap enough for the innermost
     loop."""
     global _signs
     _signs += 1
 
 
-def signs() -> int:
-    """How often this process was ``alive`` so far."""
+def signs_of_life() -> int:
+    """How many this process has given so far."""
     return _signs
 
 
@@ -131,7 +131,7 @@ def patiently(
         if fault.filename != failed:
             failed = fault.filename
             tell(f"{failed}: {fault.strerror}; trying again for {STORAGE_S / 60:g} min")
-        alive()
+        give_sign_of_life()
         closed.wait(STORAGE_PAUSE_S)
     if failed:
         tell(f"{failed} can be used again")

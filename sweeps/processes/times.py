@@ -1,6 +1,6 @@
 """How long the parts of a sweep wait for each other, in seconds, and why.
 
-`tracking/attempts.py` has the interval between signs of life in a process's record.
+`tracking/activity/runners.py` has the interval between the heartbeats of a process in its record.
 """
 
 POLL_S = 1.0

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from sweeps.config.tasks import is_fault_of_code
-from sweeps.processes.storage import AWAY, BUSY, StorageError, alive, signs
+from sweeps.processes.storage import AWAY, BUSY, StorageError, give_sign_of_life, signs_of_life
 from sweeps.processes.times import CLEANING_S, LOOK_FOR_SIGNS_S, STARTING_S
 from sweeps.worker.calls import cause, printable
 from sweeps.worker.debugger import NEEDS_TERMINAL, debugs_now
@@ -83,10 +83,10 @@ def ended_by(error: BaseException) -> Failed | Lost:
     if isinstance(error, BdbQuit):
         return Failed(NEEDS_TERMINAL, details)
     if isinstance(error, SystemExit):
-        by_code = is_fault_of_code(error)  # a retry would end in the same way
-        return (Failed if by_code else Lost)(
-            f"the trial's code ended its process: {message}", details
-        )
+        exited = f"the trial's code ended its process: {message}"
+        if is_fault_of_code(error):  # a retry would end in the same way
+            return Failed(exited, details)
+        return Lost(exited, details)
     distributed = sys.modules.get("torch.distributed")
     if distributed and (
         number == errno.EADDRINUSE
@@ -94,9 +94,10 @@ def ended_by(error: BaseException) -> Failed | Lost:
         or UNREACHABLE.search(words)
     ):
         return Lost(message, details, peer=True)
-    # that was tried for long enough
-    storage_away = number in AWAY | BUSY and not isinstance(error, StorageError)
-    return (Lost if storage_away or LOST_GPU.search(words) else Failed)(message, details)
+    was_retried = isinstance(error, StorageError)  # for long enough
+    if LOST_GPU.search(words) or (number in AWAY | BUSY and not was_retried):
+        return Lost(message, details)
+    return Failed(message, details)
 
 
 def _with_hint(message: str) -> str:
@@ -210,7 +211,7 @@ class StackTimer:
     def look(self) -> None:
         """Start the time again if there were signs of life."""
         with self._lock:
-            count = signs()
+            count = signs_of_life()
             if count != self._last_count and not self._closed:
                 self._last_count = count
                 faulthandler.dump_traceback_later(self._after_s, file=self._file)
@@ -231,13 +232,13 @@ def ended_if_it_hangs(stall_s: float, log: Path, tell: Callable[[Failed], None])
     failed = Failed(silent(stall_s), "log.txt has its stacks.")
 
     def watch() -> None:
-        silence = Silence(stall_s, [signs()])
+        silence = Silence(stall_s, [signs_of_life()])
         with _opened(log) as file, closing(StackTimer(stall_s, file)) as stacks:
             while not over.wait(LOOK_FOR_SIGNS_S):
                 if debugs_now():
-                    alive()
+                    give_sign_of_life()
                 stacks.look()
-                if silence.stalled([signs()]) and not over.is_set():
+                if silence.stalled([signs_of_life()]) and not over.is_set():
                     _end_after(partial(tell, failed))
 
     threading.Thread(target=watch, name="signs of life", daemon=True).start()

@@ -25,7 +25,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from sweeps.config.settings import Cluster
 from sweeps.preflight.node_facts import Packages, package_problems
-from sweeps.processes.storage import signs
+from sweeps.processes.storage import signs_of_life
 from sweeps.processes.streams import steady_streams
 from sweeps.processes.times import IDLE_ANSWER_S, PATIENCE_S, STARTING_S
 from sweeps.running.failures import (
@@ -151,7 +151,7 @@ class WorkerActor:
         if text:
             events = [Printed(self.rank, text), *events]
         cpu_seconds = self.driver.cpu.own if self.driver is not None else 0.0
-        return Answer(events, signs(), over, cpu_seconds)
+        return Answer(events, signs_of_life(), over, cpu_seconds)
 
     def _take(self, assignment: Assignment, code: Code | None) -> None:
         study_folder = Path(assignment.study_folder)

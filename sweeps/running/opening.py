@@ -17,7 +17,7 @@ from sweeps.config.tasks import load_task
 from sweeps.console import print_line
 from sweeps.planning.cautions import cautions
 from sweeps.planning.plan import Plan
-from sweeps.planning.plan_record import recorded
+from sweeps.planning.plan_record import study_with_plan
 from sweeps.planning.planned_trial import PlannedTrial, configurations
 from sweeps.planning.shared_trials import on_this_data
 from sweeps.planning.studies.known_studies import known_study
@@ -80,7 +80,7 @@ def open_study(
         _refuse_other_copies(plan, pending)
         with FileLock(plan.folder / ".locks" / "study"):
             plan = replace(plan, origin=keep_origin(plan.folder, origin, plan.code))
-            write_study(recorded(plan, command))
+            write_study(study_with_plan(plan, command))
         plan = take_trials(plan, console)
         pending_count = f"{len(plan.pending)} of {len(plan.trials)} trials to run"
         console.print(f"{escape(plan.folder.name)}: {pending_count}")

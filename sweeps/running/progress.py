@@ -32,7 +32,7 @@ from sweeps.worker.events import (
 from tracking.activity.look import Look
 from tracking.files import DamagedFileError, unless_damaged
 from tracking.study import read_study
-from tracking.words import number, stopped_at
+from tracking.words import number, stopped_at, trial_name
 from tracking.words import time as as_time
 
 ACTIVE = ("starting", "running")
@@ -315,12 +315,12 @@ class Progress:
 
     def _lines(self) -> Mapping[str, Line]:
         lines = () if self._watched is None else self._watched.lines
-        return {f"{line['row']}-s{line['seed']}": line for line in lines}
+        return {trial_name(line["row"], line["seed"]): line for line in lines}
 
 
 def sweep_seconds_left(pending: Sequence[PlannedTrial], lines: Mapping[str, Line]) -> float | None:
-    """Seconds until the last of these trials ends; None before one has. ``lines``: their status
-    lines, by name.
+    """Seconds until the last of these trials that train ends; None before one has. ``lines``: their
+    status lines, by name.
 
     Extrapolated from how long the finished trials took, with start and scoring, per planned FLOP or
     else step. Assumes that as many trials run at a time as run now.
@@ -335,12 +335,13 @@ def sweep_seconds_left(pending: Sequence[PlannedTrial], lines: Mapping[str, Line
     if not paces:
         return None
     pace = sum(paces) / len(paces)
-    seconds = {"running": [0.0], "waiting": [0.0]}
+    seconds: dict[str, list[float]] = {"running": [], "waiting": []}
     for planned, line in with_lines:
         if (state := LEFT.get(line["state"])) is not None:
             seconds[state].append(pace * planned.effort * (1 - (line["step"] or 0) / planned.steps))
-    slots = max(1, len(seconds["running"]) - 1)
-    return max(max(seconds["running"]), sum(seconds["running"] + seconds["waiting"]) / slots)
+    longest = max(seconds["running"], default=0.0)
+    slots = max(1, len(seconds["running"]))
+    return max(longest, sum(seconds["running"] + seconds["waiting"]) / slots)
 
 
 def _seconds_of(look: Look) -> float:

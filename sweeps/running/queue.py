@@ -112,7 +112,7 @@ class Queue:
         """Record and show the events of the attempt in this process. Late events of an older
         attempt are dropped."""
         busy = self._busy.get(process)
-        if busy is None or busy.trial in self._removed:  # it has no trial, or was ordered to stop
+        if busy is None or busy.trial in self._removed:  # no trial, or its folder is gone
             return
         name = busy.trial
         for event in events:

@@ -111,7 +111,7 @@ class Recorder:
         return Assignment(
             task=settings.source.name,
             folder=settings.source.folder,
-            config=asdict(settings.trial),
+            config=asdict(settings.config),
             seed=trial.seed,
             attempt=self.attempt,
             data_folder=settings.paths.data,

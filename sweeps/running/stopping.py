@@ -22,7 +22,7 @@ from tracking.activity.runners import (
     Runner,
     announce,
     request_stop,
-    stop_requests,
+    stop_request,
     withdraw,
 )
 from tracking.attempts import own_process
@@ -37,7 +37,7 @@ STOPPED_BY = (
 
 
 class Stopping:
-    """The signal that requested this process to stop, if any."""
+    """Who asked the sweep to stop, all of it or single trials, and what its trials wait for."""
 
     def __init__(self) -> None:
         self.number: int | None = None
@@ -200,12 +200,12 @@ class Announcement(threading.Thread):
         self._written = time.monotonic()
 
     def _take_requests(self) -> None:
-        requested = stop_requests(self.study, self.runner)
-        if requested is None and not self.stopping.requested():
+        request = stop_request(self.study, self.runner)
+        if request.everything and not self.stopping.requested():
             self.stopping.requested_all = True
             _stop_this_process()
-        elif requested is not None:
-            self.stopping.trials = frozenset(requested)
+        elif not request.everything:
+            self.stopping.trials = request.trials
             if self.stopping.requested():
                 # by a signal or a fault: show other processes that this one stops
                 with suppress(OSError):  # the next look writes it

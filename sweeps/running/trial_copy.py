@@ -24,7 +24,7 @@ from sweeps.planning.planned_trial import PlannedTrial
 from sweeps.planning.shared_trials import without_sources
 from sweeps.planning.source_trial import Source
 from sweeps.problems import refusal
-from sweeps.processes.storage import alive
+from sweeps.processes.storage import give_sign_of_life
 from sweeps.running.recorder import write_config
 from sweeps.worker.checkpoint_files import (
     MANIFEST,
@@ -223,7 +223,7 @@ class CheckpointCopy:
         for name in (*manifest.files, MANIFEST):
             self._filesystem.makedirs(f"{target}/{name}".rpartition("/")[0], exist_ok=True)
             self._copy_file(f"{folder}/{name}", f"{target}/{name}")
-            alive()
+            give_sign_of_life()
 
     def _copy_file(self, path: str, target: str) -> None:
         filesystem = self._source.files.filesystem

@@ -98,7 +98,7 @@ class Turn:
     def __init__(self, group: WorkerGroup) -> None:
         self._group = group
         self.order: Order | None = None
-        self._attempt = 0  # the number of the attempt that has begun
+        self._attempt = 0  # the number of the attempt that has begun, if any
         self._finished = False
 
     def step(self) -> StepResult:
@@ -107,11 +107,12 @@ class Turn:
         if order is None:
             time.sleep(FIRST_ORDER_S)
             return StepResult(0)
-        if order.assignment is None and self._attempt:  # what it does is wanted no more
+        has_begun = self._attempt > 0
+        if order.assignment is None and has_begun:
             return self._closed([])
-        if order.assignment is None or (order.stop and not self._attempt):
+        if order.assignment is None or (order.stop and not has_begun):
             return StepResult(0, over=True)
-        if not self._attempt:
+        if not has_begun:
             self._attempt = order.assignment.attempt
             self._group.begin(order.assignment)
         if order.stop and not self._group.begun:

@@ -16,18 +16,18 @@ from rich.table import Table
 
 from sweeps.command_task.command_task import begins_again, planned_steps_of
 from sweeps.config.schema import Schema
-from sweeps.planning.study_rows.command_task import source_of_study
 from sweeps.planning.study_rows.study_record import read_record
+from sweeps.planning.study_rows.task_choice import source_of_study
 from sweeps.problems import RefusedError
 from sweeps.trees import nested
 from tracking.activity.look import Look, Stamps, look, stamps_of
-from tracking.activity.runners import known_runners, stop_requests
+from tracking.activity.runners import known_runners, stop_request
 from tracking.mlflow.ledger import Lag
 from tracking.study import Study, StudyTrial
-from tracking.table.text import Column, TextTable, lines_of, said, terminal
+from tracking.table.text import Column, TextTable, lines_of, terminal, text_column
 from tracking.trial import TrialFolder
 from tracking.weights import TO_SCORE_AGAIN, are_current
-from tracking.words import grouped, number, ranges, stopped_at
+from tracking.words import grouped, number, ranges, stopped_at, trial_name
 from tracking.words import time as as_time
 
 Line = dict[str, Any]
@@ -148,8 +148,8 @@ class _Runners:
             self._waits |= dict.fromkeys(
                 runner.trials, f"waiting for {runner.waiting or 'its turn'}"
             )
-            requested = stop_requests(study.folder, runner)
-            self._stops.update(runner.trials if requested is None else requested)
+            request = stop_request(study.folder, runner)
+            self._stops.update(runner.trials if request.everything else request.trials)
 
     def state(self, trial_look: Look) -> tuple[str, str]:
         """The state, and a note about an attempt on another machine, whose process cannot be
@@ -282,7 +282,7 @@ def _named_note(line: Line) -> str:
     note: str = line["note"]
     if shown_state(line) == "waiting":
         return note
-    return f"{line['row']}-s{line['seed']}: {note}"
+    return f"{trial_name(line['row'], line['seed'])}: {note}"
 
 
 def shown_state(line: Line) -> str:
@@ -314,19 +314,21 @@ def _columns(study: Study, lines: Sequence[Line]) -> Iterator[Column[Line]]:
     """The columns of the table: less important ones come later, and the note last."""
     headline = study.task.headline
     score = f"{headline.set}_{headline.name}"
-    yield said("row", itemgetter("row"), "name")
-    yield said("seed", itemgetter("seeds"), "number")
-    yield said("state", shown_state, "name")
-    yield said("step", _step, "number")
-    yield said(
+    yield text_column("row", itemgetter("row"), "name")
+    yield text_column("seed", itemgetter("seeds"), "number")
+    yield text_column("state", shown_state, "name")
+    yield text_column("step", _step, "number")
+    yield text_column(
         score, lambda line: headline.text(line[score]), "number", f"{headline.set} {headline.label}"
     )
     if any(line["seconds_left"] is not None for line in lines):
-        yield said("left", lambda line: as_time(line["seconds_left"]), "number")
+        yield text_column("left", lambda line: as_time(line["seconds_left"]), "number")
     if any(line["state"] == "running" for line in lines):
-        yield from (said(name, partial(_watched, name), "number") for name in lines[0]["watched"])
+        yield from (
+            text_column(name, partial(_watched, name), "number") for name in lines[0]["watched"]
+        )
     if any(line["attempts"] > 1 for line in lines):
-        yield said("attempts", lambda line: str(line["attempts"]), "number")
+        yield text_column("attempts", lambda line: str(line["attempts"]), "number")
     yield Column("note", "", _note, _note, "note")
 
 

@@ -174,7 +174,7 @@ def next_run(
     verb: str, study: Study, settings: "Settings", overrides: list[str], failed: bool
 ) -> None:
     """Print the command that runs the remaining trials, and how to continue after a code change."""
-    from sweeps.planning.study_rows.command_task import source_of_study
+    from sweeps.planning.study_rows.task_choice import source_of_study
     from sweeps.planning.user_code.versions import changed_since
 
     changed_files = None

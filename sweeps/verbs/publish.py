@@ -57,7 +57,7 @@ def write_pages(study: Study, settings: "Settings") -> list[str]:
     from tracking.files import write_atomic
     from tracking.report.page import Content, page
     from tracking.study_lock import missing_trials
-    from tracking.table.layout import written
+    from tracking.table.layout import table_text
 
     table = Choice(study, settings, []).table()
     missing = missing_trials(study)
@@ -69,8 +69,8 @@ def write_pages(study: Study, settings: "Settings") -> list[str]:
         table = replace(table, findings=table.findings.withheld(reason))
     content = Content(table)
     pages = {
-        "table.md": written("md", table).encode(),
-        "table.tex": written("tex", table).encode(),
+        "table.md": table_text("md", table).encode(),
+        "table.tex": table_text("tex", table).encode(),
         "report.html": page(content).encode(),
     }
     figures = {f"{figure.name}.svg": figure.svg_with_text(note) for figure in content.figures}

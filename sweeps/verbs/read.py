@@ -36,7 +36,7 @@ from tracking.activity.runners import (
     known_runners,
     request_stop,
     runners,
-    stop_requests,
+    stop_request,
 )
 from tracking.card import Card
 from tracking.files import DamagedFileError
@@ -47,7 +47,7 @@ from tracking.statistics.table_rows import BASE, table
 from tracking.study import Study, StudyTrial, last_active, last_asked, read_study
 from tracking.study import studies as recorded
 from tracking.study_lock import lock_line
-from tracking.table.text import Column, TextTable, lines_of, said, terminal
+from tracking.table.text import Column, TextTable, lines_of, terminal, text_column
 from tracking.words import number
 from tracking.words import time as as_time
 
@@ -108,14 +108,14 @@ def _studies_json(studies: Sequence[Study], faults: Sequence[DamagedFileError]) 
 
 def _studies_table(lines: Sequence[StudyLine], width: int) -> Table:
     """The table of the lines of ``_studies_json``."""
-    failed: Column[StudyLine] = said("failed", _failed, "number")
+    failed: Column[StudyLine] = text_column("failed", _failed, "number")
     columns: tuple[Column[StudyLine], ...] = (
-        said("study", itemgetter("name"), "name"),
-        said("seeds", _rows_and_seeds, "name", "rows × seeds"),
-        said("finished", _finished, "number"),
+        text_column("study", itemgetter("name"), "name"),
+        text_column("seeds", _rows_and_seeds, "name", "rows × seeds"),
+        text_column("finished", _finished, "number"),
         replace(failed, best=lambda line: bool(line["failed"])),
-        said("active", _minute, "number", "last active, UTC"),
-        said("base", lambda line: line["damage"] or line["headline"] or ""),
+        text_column("active", _minute, "number", "last active, UTC"),
+        text_column("base", lambda line: line["damage"] or line["headline"] or ""),
     )
     styles = tuple("red" if line["damage"] else "" for line in lines)
     return terminal(TextTable("", columns, lines_of(columns, lines), styles=styles), width, text=8)
@@ -315,7 +315,7 @@ def _request_stop(study: Study, runner: Runner, names: list[str]) -> str:
     Returns a line on what will stop.
     """
     request_stop(study.folder, runner, names or None)
-    stops_all = stop_requests(study.folder, runner) is None
+    stops_all = stop_request(study.folder, runner).everything
     subject = "The sweep" if stops_all else ", ".join(names)
     line = f"{subject} ({runner.process}) will stop after the current step, with a checkpoint"
     return line if stops_all else f"{line}; the other trials continue"

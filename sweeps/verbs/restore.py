@@ -13,7 +13,7 @@ from sweeps.planning.studies.study_overrides import PLACES, by_name, chosen
 from sweeps.planning.studies.trash import Trashed, trashed
 from sweeps.problems import Problem, RefusedError, Typo, refuse
 from sweeps.verbs.command import guarded, names_and_overrides
-from tracking.table.text import Column, TextTable, lines_of, said, terminal
+from tracking.table.text import Column, TextTable, lines_of, terminal, text_column
 
 Names = Annotated[
     list[str] | None,
@@ -70,9 +70,9 @@ def _list(items: Sequence[Trashed]) -> None:
         OUT.print("The trash is empty.")
         return
     columns: tuple[Column[Trashed], ...] = (
-        said("removed", _moment, "name", "removed (UTC)"),
-        said("study", lambda item: item.study, "name"),
-        said("what", _contents),
+        text_column("removed", _moment, "name", "removed (UTC)"),
+        text_column("study", lambda item: item.study, "name"),
+        text_column("what", _contents),
     )
     OUT.print(terminal(TextTable("", columns, lines_of(columns, items)), OUT.width))
     next_command(items[0].restore_command)

@@ -129,9 +129,9 @@ def config(overrides: OverrideList = None, cfg: HydraConfig = None, info: HydraI
     """
     import yaml
 
-    from sweeps.planning.study_rows.command_task import library_of
     from sweeps.planning.study_rows.compose import compose_row
     from sweeps.planning.study_rows.composed_files import defaults_of, job_of
+    from sweeps.planning.study_rows.task_choice import library_of
     from tracking.uri import shown_tree
 
     _refuse_other_value("--cfg", cfg, "job")

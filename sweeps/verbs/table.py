@@ -57,7 +57,7 @@ def _with_options(
 @_with_options
 def table(overrides: list[str] | None, options: TableOptions) -> None:
     """Print the study's table: each row's scores, their difference from base, and its costs."""
-    from tracking.table.layout import shown, written
+    from tracking.table.layout import shown, table_text
 
     _refuse_label(options)
     study, settings = taken_study(overrides, SELECTING_RECORDED)
@@ -72,7 +72,7 @@ def table(overrides: list[str] | None, options: TableOptions) -> None:
         OUT.print(shown(choice.table(), OUT.width))
         _print_next(study, overrides)
     else:
-        OUT.file.write(written(options.format, choice.table()))
+        OUT.file.write(table_text(options.format, choice.table()))
 
 
 def _print_next(study: Study, overrides: list[str] | None) -> None:
@@ -92,7 +92,7 @@ def _refuse_beside(option: str, options: TableOptions, allowed: Sequence[str]) -
 def _print_by(table: StudyTable, options: TableOptions) -> None:
     """Print the table of ``--by``. Raises RefusedError."""
     from tracking.buckets.bucket_scores import bucket_scores
-    from tracking.buckets.bucket_table import shown, written
+    from tracking.buckets.bucket_table import shown, table_text
     from tracking.buckets.quantity import UngroupedError
 
     by = options.by or ""
@@ -106,7 +106,7 @@ def _print_by(table: StudyTable, options: TableOptions) -> None:
         for metric_table in shown(scores, OUT.width, options.caption):
             OUT.print(metric_table)
     else:
-        OUT.file.write(written(options.format, scores, options.caption, options.label or ""))
+        OUT.file.write(table_text(options.format, scores, options.caption, options.label or ""))
 
 
 def _cuts(by: str, ends: str) -> list[float]:
@@ -122,7 +122,7 @@ def _cuts(by: str, ends: str) -> list[float]:
 
 def _print_chosen(study: Study, options: TableOptions) -> None:
     """Print the table of ``--chosen``. Raises RefusedError."""
-    from tracking.table.chosen_table import chosen_table, shown, written
+    from tracking.table.chosen_table import chosen_table, shown, table_text
 
     check = NameCheck()
     name = options.chosen or ""
@@ -139,7 +139,7 @@ def _print_chosen(study: Study, options: TableOptions) -> None:
     if options.format is None:
         OUT.print(shown(chosen, OUT.width, options.caption))
     else:
-        OUT.file.write(written(options.format, chosen, options.caption, options.label or ""))
+        OUT.file.write(table_text(options.format, chosen, options.caption, options.label or ""))
 
 
 def _refuse_label(options: TableOptions) -> None:

@@ -13,6 +13,7 @@ from tracking.statistics.side_comparison import Differing, SampleCompared
 from tracking.statistics.sides import Side
 from tracking.study import Study, StudyTrial
 from tracking.trial import TrialFolder
+from tracking.words import trial_name
 
 if TYPE_CHECKING:
     from sweeps.config.settings import Settings
@@ -32,7 +33,7 @@ def with_texts(differing: Differing, sides: tuple[Side, Side], data: Path) -> Di
     prepared, note = _prepared_texts(study, differing.trials[0], set_name, data)
     texts: dict[str, Lines] = {name: dict(enumerate(text, 1)) for name, text in prepared.items()}
     for side, trial in zip(sides, differing.trials, strict=True):
-        name = f"{side.label}-s{trial.seed}" if side.label.endswith(trial.row) else side.label
+        name = trial_name(side.label, trial.seed) if side.label.endswith(trial.row) else side.label
         texts |= _outputs(name, side.study, trial, set_name)
     if not any(texts.values()):
         reason = note or f"the task {study.task.name} keeps no texts"
@@ -88,7 +89,7 @@ def _prepared_texts(
     study: Study, trial: StudyTrial, set_name: str, data: Path
 ) -> tuple[dict[str, Sequence[str]], str]:
     """Sources, references and the like; or none, and the reason."""
-    from sweeps.planning.study_rows.command_task import source_of_study
+    from sweeps.planning.study_rows.task_choice import source_of_study
 
     try:
         task = source_of_study(study, Path.cwd()).task

@@ -12,7 +12,7 @@ from typing import Any
 
 from sweeps.config.schema import Schema
 from sweeps.config.tasks import load_task, without_arguments
-from sweeps.processes.storage import alive
+from sweeps.processes.storage import give_sign_of_life
 from sweeps.random_states import random_states, set_random_states
 from sweeps.task import NO_TEXTS, Costs, DivergedError, Numbers, Saved, Task, Texts
 from sweeps.worker.attempt_costs import AttemptCosts
@@ -44,8 +44,8 @@ from sweeps.worker.events import (
     Unsynced,
 )
 from sweeps.worker.last_step import (
+    fault_of_training_on,
     known_scores,
-    only_scores,
     open_checkpoints,
     own_folder,
     planned_unless_reached,
@@ -243,7 +243,7 @@ class Attempt:
     def _refuse_to_train(self, step: int) -> None:
         """Raises WrongCallError if the work trains another trial's weights, which it scores."""
         if self._host is not None and step > self._saved_step:
-            raise WrongCallError(only_scores(self._host.trial, step, self._saved_step))
+            raise WrongCallError(fault_of_training_on(self._host.trial, step, self._saved_step))
 
     def evaluated(
         self, on: str, scores: Numbers, texts: Texts = NO_TEXTS, samples: Iterable[Numbers] = ()
@@ -257,7 +257,7 @@ class Attempt:
         self._scores[event.set_name] = event.scores
         self.tell(About({"versions": versions()}))
         self.tell(event)
-        self._time.pause()  # from here on, training may go on
+        self._time.leave_out_pause()
 
     def notice(self, text: str) -> None:
         self._heard()
@@ -351,7 +351,7 @@ class Attempt:
     def _heard(self, release: bool = True) -> None:
         """Give a sign of life. The first call also sends the start events: only now has the task
         set up its device."""
-        alive()
+        give_sign_of_life()
         if not self._began:
             self._began = True
             self._tell_start()

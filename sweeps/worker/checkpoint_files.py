@@ -20,7 +20,7 @@ from typing import Any
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
-from sweeps.processes.storage import alive, answer_in_time, own_temporary, unless_in_use
+from sweeps.processes.storage import answer_in_time, give_sign_of_life, own_temporary, unless_in_use
 from sweeps.random_states import RandomStates
 from sweeps.task import Keep, Saved, Task
 from sweeps.worker.events import Report
@@ -178,7 +178,7 @@ def copy_work_files(source: Path, target: Path) -> None:
 
     def copy(path: str, copy_path: str) -> None:
         shutil.copyfile(path, copy_path)
-        alive()
+        give_sign_of_life()
 
     shutil.rmtree(target, ignore_errors=True)
     if source.is_dir():
@@ -197,7 +197,7 @@ class CheckpointFiles:
         for name, content in parts.items():
             self.filesystem.makedirs(f"{folder}/{name}".rpartition("/")[0], exist_ok=True)
             self._put(f"{folder}/{name}", content)
-            alive()  # a worker that waits for this write does not hang
+            give_sign_of_life()  # a worker that waits for this write does not hang
         self._put(f"{folder}/{MANIFEST}", manifest.content())
 
     def manifest(self, folder: str) -> Manifest | None:

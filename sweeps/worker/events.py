@@ -218,9 +218,19 @@ class Printed:
     text: str
 
 
-Beginning = Started | Noticed | About | Resumed
-End = Evaluated | Finished | Stopped | Failed | Lost
-Event = Beginning | Report | End | Printed
+Event = (
+    Started
+    | Noticed
+    | About
+    | Resumed
+    | Report
+    | Evaluated
+    | Finished
+    | Stopped
+    | Failed
+    | Lost
+    | Printed
+)
 
 
 SYNCED_EVERY = 100

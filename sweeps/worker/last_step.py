@@ -49,7 +49,9 @@ def scored_config(task: Task[Any], config: Any, assignment: Assignment) -> Any:
         return config
     ended = config_until(task, config, last)
     if ended is None and host is not None:
-        raise RefusedError([ended_early(assignment.trial, host.trial, last, task.steps(config))])
+        raise RefusedError(
+            [early_end_problem(assignment.trial, host.trial, last, task.steps(config))]
+        )
     return ended or config
 
 
@@ -59,7 +61,7 @@ def known_scores(assignment: Assignment, attempt: int) -> dict[str, Numbers]:
     return {name: head["scores"] for name, head in heads if head.get("attempt") == attempt}
 
 
-def only_scores(host: str, step: int, last: int) -> str:
+def fault_of_training_on(host: str, step: int, last: int) -> str:
     """The fault of work that trains to ``step``, although it only scores the weights of ``host``
     after the ``last`` one."""
     trains = f"work continued to step {step}, but this trial only scores the weights of {host}"
@@ -74,14 +76,16 @@ def planned_unless_reached(last: int, planned: int, early_stop: bool) -> int | N
     return planned if last < planned and not early_stop else None
 
 
-def ended_early(trial: str, host: str, step: int, planned: int) -> Problem:
+def early_end_problem(trial: str, host: str, step: int, planned: int) -> Problem:
     """The refusal of ``trial``, since nothing could stop its work from training further."""
     ended = f"scores the weights of {host}, whose training ended at step {step} of {planned}"
     fault = f"{ended}; the task has no key for its number of steps, so its work would keep training"
     return Problem(trial, fault, "add such a key, or remove this row")
 
 
-def without_last_state(trial: str, host: str, step: int, saved_steps: Collection[int]) -> Problem:
+def missing_state_problem(
+    trial: str, host: str, step: int, saved_steps: Collection[int]
+) -> Problem:
     """The refusal of ``trial`` if the last state of its host was not saved.
 
     ``saved_steps``: the steps with a checkpoint.
@@ -144,7 +148,7 @@ def take_weights(
     if checkpoint is None or not host.are_in(checkpoint.attempt, checkpoint.step):
         saved_steps = checkpoints.steps()
         raise RefusedError(
-            [without_last_state(assignment.trial, host.trial, host.step, saved_steps)]
+            [missing_state_problem(assignment.trial, host.trial, host.step, saved_steps)]
         )
     source = work_folder(host.checkpoints, host.key, host.lineage)
     copy_work_files(source, own_folder(assignment))

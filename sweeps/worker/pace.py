@@ -108,11 +108,17 @@ class TrainingTime:
         self._cpu_since += self._cpu.own - cpu_began
 
     def pause(self) -> None:
+        """Count no more until training goes on. The time that then counts begins now, or at a later
+        ``leave_out_pause``."""
         self._before = self.seconds
-        self._since = time.monotonic()
         self._cpu_before = self.cpu_seconds
-        self._cpu_since = self._cpu.total
         self._runs = False
+        self.leave_out_pause()
+
+    def leave_out_pause(self) -> None:
+        """The time since ``pause`` does not count, even if training has gone on since now."""
+        self._since = time.monotonic()
+        self._cpu_since = self._cpu.total
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from sweeps.problems import Problem, RefusedError, refusal
-from sweeps.processes.storage import alive, at_place
+from sweeps.processes.storage import at_place, give_sign_of_life
 from sweeps.processes.times import LOOK_AT_LOCK_S
 from sweeps.task import Task, Told
 from tracking.provenance import prepared_place
@@ -120,7 +120,7 @@ class TaskData:
         """
 
         def tell(step: str, share: float | None) -> None:
-            alive()
+            give_sign_of_life()
             on_progress(step, share)
 
         if not self.folder.is_dir():
@@ -217,7 +217,7 @@ def _digest(content: dict[str, Any]) -> str:
 
 def _described(path: Path) -> list[int | str]:
     """The size and SHA-256 of the file."""
-    alive()
+    give_sign_of_life()
     with path.open("rb") as file:
         return [path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest()]
 
@@ -257,7 +257,7 @@ def _locked(path: Path) -> Iterator[None]:
     while not lock.is_locked:
         with suppress(Timeout):
             lock.acquire(timeout=LOOK_AT_LOCK_S)
-        alive()
+        give_sign_of_life()
     try:
         yield
     finally:

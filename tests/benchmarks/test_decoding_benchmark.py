@@ -15,7 +15,7 @@ ONCE = Rounds(1, 1)
 @pytest.fixture(scope="module")
 def workload() -> Workload:
     return one_length(
-        composed_row(["scale=tiny"]).rows[0].settings.trial, vocab_size=520, sentences=5, length=6
+        composed_row(["scale=tiny"]).rows[0].settings.config, vocab_size=520, sentences=5, length=6
     )
 
 

@@ -33,7 +33,7 @@ def write_studies(folder: Path) -> Path:
 
 def sweep(folder: Path, *overrides: str) -> None:
     plan = finished_trials.sweep(folder, *TEXT, *overrides, ends=0)
-    settings = [trial.settings.trial for trial in plan.trials]
+    settings = [trial.settings.config for trial in plan.trials]
     TaskData(plan.task, folder / "data", plan.trials[0].fingerprint).open(settings)
     for trial in plan.trials:
         chance = random.Random(trial.trial.name)

@@ -4,9 +4,9 @@ from functools import cache
 from pathlib import Path
 
 from sweeps.config.files import SHIPPED
-from sweeps.planning.study_rows.command_task import library_of
 from sweeps.planning.study_rows.compose import compose_row, compose_sweep
 from sweeps.planning.study_rows.composed_rows import ComposedRow, Composition
+from sweeps.planning.study_rows.task_choice import library_of
 
 ROWS = sorted(path.stem for path in (SHIPPED / "row").glob("*.yaml"))
 SCALES = sorted(path.stem for path in (SHIPPED / "scale").glob("*.yaml"))

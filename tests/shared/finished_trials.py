@@ -6,7 +6,7 @@ from typing import Any
 
 from sweeps.planning.continuation import plan_sweep
 from sweeps.planning.plan import Plan
-from sweeps.planning.plan_record import recorded
+from sweeps.planning.plan_record import study_with_plan
 from sweeps.planning.planned_trial import PlannedTrial
 from sweeps.running.recorder import Recorder
 from tracking.study import Study, read_study, write_study
@@ -36,7 +36,7 @@ def sweep(folder: Path, *overrides: str, add: bool = False, ends: int | None = N
     """What `allelse sweep` leaves of its first trials, or of all: the study recorded, these trials
     finished."""
     planned = plan_sweep(list(overrides), add, here=folder)
-    write_study(recorded(planned, ["allelse", "sweep", *overrides]))
+    write_study(study_with_plan(planned, ["allelse", "sweep", *overrides]))
     for trial in planned.pending[:ends]:
         finish(trial)
     return planned

@@ -33,9 +33,9 @@ def shown(study: Study, width: int = 120) -> str:
     return console.file.getvalue()
 
 
-def written(form: str, study: Study) -> str:
+def table_text(form: str, study: Study) -> str:
     """The table in this format, without tests."""
-    return layout.written(form, StudyTable(study, table(study)))
+    return layout.table_text(form, StudyTable(study, table(study)))
 
 
 def by_name(study: Study) -> dict[str, TableRow]:

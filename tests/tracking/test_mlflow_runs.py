@@ -16,8 +16,10 @@ from typed import refusal
 
 from tracking.activity.runners import Runner, announce, withdraw
 from tracking.attempts import own_process
+from tracking.mlflow.describe import trials_compared_with
 from tracking.mlflow.ledger import lag, sync_lock
 from tracking.mlflow.pages import samples
+from tracking.statistics.table_rows import table
 from tracking.study import Study, write_study
 
 DEVICE_COSTS = {"device_flops": 7.5e6, "mfu": 1e6 / 7.5e6}
@@ -115,6 +117,20 @@ def test_only_a_line_feed_ends_a_text_of_a_sample(tmp_path: Path) -> None:
         path.write_text(text, "utf-8")
     rows = json.loads(samples(folder))["data"]
     assert rows == [["dev 001", "a1\u2028x", "a"], ["dev 002", "b1", "b"]]
+
+
+def test_a_run_is_compared_with_the_row_that_the_table_compares_it_with(tmp_path: Path) -> None:
+    """A row that only scores has its host as reference, unless its own one scores the same."""
+    study = make_study(tmp_path / "scored", {"base": [1], "a_heads_1": [1], "c_layers_2": [1]})
+    base, *scoring = study.trials
+    trials = (base, *(replace(trial, weights=base.name) for trial in scoring))
+    with_own = replace(study, trials=trials, references={"c_layers_2": "a_heads_1"})
+    rows = {
+        trial.row: [other.row for other in trials_compared_with(with_own, trial)]
+        for trial in trials
+    }
+    assert rows == {"base": ["base"], "a_heads_1": ["base"], "c_layers_2": ["a_heads_1"]}
+    assert rows == {row.row: [row.reference] for row in table(with_own)}
 
 
 def test_a_study_is_not_sent_as_new_runs_while_another_process_sends_it(tmp_path: Path) -> None:

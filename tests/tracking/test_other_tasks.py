@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from other_tasks import digits, tagging, train
 from studies_on_disk import Store, runs_of, send
-from tables import shown, written
+from tables import shown, table_text
 
 from tracking.statistics.table_rows import table
 from tracking.study import Study
@@ -40,7 +40,7 @@ def tagged(tmp_path: Path) -> Study:
 def test_the_formats_of_the_table_have_its_columns_only(finished: Study) -> None:
     rows = table(finished)
     assert (rows[0].scores["accuracy"], rows[1].deltas["accuracy"]) == pytest.approx((0.91, 0.04))
-    head, *lines = csv.reader(io.StringIO(written("csv", finished)))
+    head, *lines = csv.reader(io.StringIO(table_text("csv", finished)))
     assert head == [
         *("row", "group", "change", "seeds", "steps", "accuracy", "params", "flops", "seconds"),
         *("delta_accuracy", "asked", "note", "diverged", "sd_accuracy", "unlike", "accuracy_s1"),
@@ -55,16 +55,16 @@ def test_the_formats_of_the_table_have_its_columns_only(finished: Study) -> None
         *("weights", "reference", "paired"),
     ]
     assert lines[1][:9] == ["wide", "size", "change of wide", "2", "10", "0.95", "4810", "", "2.5"]
-    content = json.loads(written("json", finished))
+    content = json.loads(table_text("json", finished))
     objects = {*SETTING_COLUMNS, "before_scaling", "cells", "seed_values", "summary"}
     assert content[0].keys() == objects | {
         name for name in head if not name.startswith("accuracy_s")
     }
     assert (content[0]["flops"], content[1]["cells"]) == (None, {"hidden": 128, "norm": "layer"})
-    markdown = written("md", finished).splitlines()
+    markdown = table_text("md", finished).splitlines()
     assert markdown[0] == "|  | change | accuracy | Δaccuracy | params | FLOPs | time |"
     assert markdown[3] == "| size | change of wide | 0.950 ± 0.000 | +0.040 | 4.810K |  | 2.5 s |"
-    page = html.unescape(written("html", finished))
+    page = html.unescape(table_text("html", finished))
     assert "layer normalization" in page
     assert markdown[-1] == (
         "accuracy: measured on test; time: measured; params: computed; FLOPs: unknown; Δ: "
@@ -81,8 +81,8 @@ def test_nothing_of_translation_is_shown(finished: Study, tagged: Study, width: 
         for row in _json(study):
             content.append({key: row[key] for key in row if key not in SETTING_COLUMNS})
         texts = (
-            written("csv", study),
-            written("md", study),
+            table_text("csv", study),
+            table_text("md", study),
             json.dumps(content),
             shown(study, width),
         )
@@ -94,7 +94,7 @@ def test_three_metrics_on_two_sets(tagged: Study) -> None:
     base, deep = table(tagged)
     assert base.scores == {"f1": 91.25, "error": 0.125, "accuracy": 0.5}
     assert deep.deltas == {"f1": -1.0, "error": 0.0, "accuracy": 0.25}
-    text = written("md", tagged)
+    text = table_text("md", tagged)
     assert (
         "F1 [micro] and error: measured on dev, threshold 0.5; accuracy: measured on test, "
         "threshold 0.5; " in text
@@ -112,8 +112,10 @@ def test_published_values_have_columns_where_a_row_has_them(finished: Study) -> 
         for trial in finished.trials
     )
     study = replace(finished, trials=trials)
-    assert ",paper_accuracy,seconds,delta_accuracy,paper_delta_accuracy," in written("csv", study)
-    assert "| Δaccuracy | paper Δ |" in written("md", study)
+    assert ",paper_accuracy,seconds,delta_accuracy,paper_delta_accuracy," in table_text(
+        "csv", study
+    )
+    assert "| Δaccuracy | paper Δ |" in table_text("md", study)
     assert "+0.070" in shown(study)
 
 
@@ -162,9 +164,9 @@ def test_seeds_that_stopped_before_their_steps_are_marked_in_every_output(
         (0.95, note),
     ]
     texts = {
-        "| change of wide§<br>": written("md", study),
-        "change of wide$^{\\S}$ &": written("tex", study),
-        ">wide§<": written("html", study),
+        "| change of wide§<br>": table_text("md", study),
+        "change of wide$^{\\S}$ &": table_text("tex", study),
+        ">wide§<": table_text("html", study),
         "change of wide§": shown(study),
     }
     for mark, text in texts.items():
@@ -172,7 +174,7 @@ def test_seeds_that_stopped_before_their_steps_are_marked_in_every_output(
         words = " ".join(text.split())
         ended = "planned steps" if "tabular" in text else below
         assert all(part in words for part in (note, f"training ended before its {ended}")), text
-    assert note in written("csv", study)
+    assert note in table_text("csv", study)
     assert [row["note"] for row in _json(study)] == ["", note]
     assert load(study.folder).trials["note"].to_list() == ["", "", "", "stopped at 10 of 500"]
     send(study)
@@ -186,5 +188,5 @@ def test_seeds_that_stopped_before_their_steps_are_marked_in_every_output(
 
 
 def _json(study: Study) -> list[dict[str, Any]]:
-    content: list[dict[str, Any]] = json.loads(written("json", study))
+    content: list[dict[str, Any]] = json.loads(table_text("json", study))
     return content

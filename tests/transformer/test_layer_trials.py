@@ -27,7 +27,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
 def rows(sweep: str) -> dict[str, TrialConfig]:
     """The rows of a shipped sweep at the scale tiny, by name."""
     composition = composed_sweep([f"sweep={sweep}", "scale=tiny"], Path("/"))
-    return {row.name: row.settings.trial for row in composition.rows}
+    return {row.name: row.settings.config for row in composition.rows}
 
 
 @pytest.mark.slow

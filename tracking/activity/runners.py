@@ -53,6 +53,17 @@ class Runner:
         return time.time() - self.seen < SILENT_S
 
 
+@dataclass(frozen=True)
+class StopRequest:
+    """What a process was asked to stop: everything, these trials, or nothing so far."""
+
+    everything: bool = False
+    trials: frozenset[str] = frozenset()
+
+    def covers(self, trial: str) -> bool:
+        return self.everything or trial in self.trials
+
+
 def announce(study: Path, runner: Runner) -> None:
     """Write its record. Raises OSError."""
     write_atomic(_record(study, runner), to_json(asdict(runner)) + "\n")
@@ -118,20 +129,22 @@ def request_stop(study: Path, runner: Runner, trials: Sequence[str] | None) -> N
 
     It looks every second. Raises OSError.
     """
-    requested = stop_requests(study, runner)
+    earlier = stop_request(study, runner)
     names = None
-    if trials is not None and requested is not None:
-        names = sorted({*trials, *requested})
+    if trials is not None and not earlier.everything:
+        names = sorted({*trials, *earlier.trials})
     write_atomic(_requests(study, runner), to_json({"trials": names}) + "\n")
 
 
-def stop_requests(study: Path, runner: Runner) -> tuple[str, ...] | None:
-    """The trials that it was asked to stop, () for none; None means everything."""
+def stop_request(study: Path, runner: Runner) -> StopRequest:
+    """What the process was asked to stop so far."""
     content = unless_damaged(lambda: read_object(_requests(study, runner)), None)
     if not content:
-        return ()
+        return StopRequest()
     trials = content.get("trials")
-    return None if trials is None else tuple(map(str, trials))
+    if trials is None:
+        return StopRequest(everything=True)
+    return StopRequest(trials=frozenset(map(str, trials)))
 
 
 def in_hand(
@@ -143,10 +156,9 @@ def in_hand(
     """
     names: set[str] = set()
     for runner in runners(study):
-        requests = stop_requests(study, runner)
+        request = stop_request(study, runner)
         for name in {*trials} & {*runner.trials}:
-            must_stop = requests is None or name in requests
-            if _has_in_hand(runner, newest(name), must_stop):
+            if _has_in_hand(runner, newest(name), must_stop=request.covers(name)):
                 names.add(name)
     return names
 

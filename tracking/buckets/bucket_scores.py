@@ -22,7 +22,7 @@ from tracking.statistics.table_rows import TableRow, deltas_at_common_seeds
 from tracking.statistics.table_rows import table as table_of
 from tracking.study import Study, StudyTrial
 from tracking.table.columns import StudyTable
-from tracking.words import listed
+from tracking.words import listed, trial_name
 
 NO_COUNTS = "no counts"
 """In place of the scores of a row whose trials keep none that can be grouped."""
@@ -183,13 +183,13 @@ def _with_scores(
     study: Study, row: TableRow, values_of_trial: Mapping[str, MetricValues]
 ) -> TableRow:
     """The row with the scores of its trials that have some, by trial and metric."""
-    seeds = [seed for seed in row.finished_seeds if f"{row.row}-s{seed}" in values_of_trial]
+    seeds = [seed for seed in row.finished_seeds if trial_name(row.row, seed) in values_of_trial]
     seed_values = dict[str, dict[int, float | None]]()
     means = dict[str, float | None]()
     deviations = dict[str, float | None]()
     for metric in study.task.metrics:
         name = metric.name
-        values_of_seed = {seed: values_of_trial[f"{row.row}-s{seed}"][name] for seed in seeds}
+        values_of_seed = {seed: values_of_trial[trial_name(row.row, seed)][name] for seed in seeds}
         seed_values[name] = values_of_seed
         has_mean = row.scores[name] is not None
         means[name] = metric_mean(metric, [*values_of_seed.values()]) if has_mean else None
@@ -240,7 +240,7 @@ def _drift(
             first_values = metric.tested_values(first_row.seed_values[metric.name])
             last_values = metric.tested_values(last_row.seed_values[metric.name])
             for seed, last_value in last_values.items():
-                trial_values = values_of_trial.setdefault(f"{last_row.row}-s{seed}", {})
+                trial_values = values_of_trial.setdefault(trial_name(last_row.row, seed), {})
                 trial_values[metric.name] = minus(last_value, first_values[seed])
     metrics = []
     for metric in study.task.metrics:

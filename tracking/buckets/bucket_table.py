@@ -25,7 +25,7 @@ from tracking.table.text import (
     for_programs,
     html,
     markdown,
-    plain,
+    program_column,
     terminal,
 )
 
@@ -62,7 +62,7 @@ def shown(scores: BucketScores, width: int, text: str | None = None) -> list[Tab
     return tables
 
 
-def written(kind: str, scores: BucketScores, text: str | None = None, label: str = "") -> str:
+def table_text(kind: str, scores: BucketScores, text: str | None = None, label: str = "") -> str:
     """As md, csv, json, tex or html. CSV and JSON hold unrounded numbers."""
     if kind in FOR_PROGRAMS:
         return for_programs(kind, _program_columns(), [*_lines(scores)])
@@ -165,23 +165,23 @@ def _lines(scores: BucketScores) -> Iterator[BucketLine]:
 
 def _program_columns() -> list[Column[BucketLine]]:
     return [
-        plain("row", lambda line: line.row.row),
-        plain("group", lambda line: line.row.group),
-        plain("change", lambda line: change_of(line.row)),
-        plain("metric", _metric_name),
-        plain("set", lambda line: line.metric.set),
-        plain("by", lambda line: line.scores.quantity.field),
-        plain("bucket", lambda line: line.bucket.label if line.bucket else DRIFT),
-        plain("from", lambda line: line.bucket.low if line.bucket else None),
-        plain("to", lambda line: line.bucket.high if line.bucket else None),
-        plain("samples", lambda line: line.bucket.samples if line.bucket else None),
-        plain("seeds", lambda line: line.row.seeds),
+        program_column("row", lambda line: line.row.row),
+        program_column("group", lambda line: line.row.group),
+        program_column("change", lambda line: change_of(line.row)),
+        program_column("metric", _metric_name),
+        program_column("set", lambda line: line.metric.set),
+        program_column("by", lambda line: line.scores.quantity.field),
+        program_column("bucket", lambda line: line.bucket.label if line.bucket else DRIFT),
+        program_column("from", lambda line: line.bucket.low if line.bucket else None),
+        program_column("to", lambda line: line.bucket.high if line.bucket else None),
+        program_column("samples", lambda line: line.bucket.samples if line.bucket else None),
+        program_column("seeds", lambda line: line.row.seeds),
         _of_table("score", ""),
         _of_table("sd", "sd_"),
         _of_table("delta", "delta_"),
         *(_of_table(name, f"{name}_") for name in TESTED),
         _of_table("finding", "finding_"),
-        plain("note", lambda line: line.row.note),
+        program_column("note", lambda line: line.row.note),
     ]
 
 
@@ -201,4 +201,4 @@ def _of_table(name: str, prefix: str) -> Column[BucketLine]:
     def missing(line: BucketLine) -> str:
         return line.cell(prefix).missing(line.row)
 
-    return plain(name, value, missing)
+    return program_column(name, value, missing)

@@ -132,7 +132,7 @@ def ui_environment(uri: str) -> dict[str, str]:
 
 
 def answers(server: str, wait_s: float) -> bool:
-    """Whether the server at this address answers within ``seconds``."""
+    """Whether the server at this address answers within ``wait_s`` seconds."""
     deadline = time.monotonic() + wait_s
     while time.monotonic() < deadline:
         with suppress(OSError), urlopen(f"{server}/health", timeout=1):

@@ -19,7 +19,7 @@ from tracking.mlflow.names import NAME_OF, changed, legal
 from tracking.mlflow.runs import BEST, DELTA, LAST, PUBLISHED, TRAINING, Point, training_of
 from tracking.provenance import prepared_place
 from tracking.statistics.means import minus
-from tracking.statistics.references import hosts_of
+from tracking.statistics.references import hosts_of, reference_of
 from tracking.statistics.table_rows import BASE, TableRow, table
 from tracking.study import Study, StudyTrial, dotted
 from tracking.trial import TrialFolder
@@ -299,7 +299,7 @@ class Described:
 
     @property
     def _compared(self) -> dict[str, Any]:
-        """`delta/<metric>`: the run minus the mean over all seeds of base. `published/<name>`, in
+        """`delta/<metric>`: the run's difference from its row's reference. `published/<name>`, in
         millions for `params_m`, and `published/delta/<metric>` from the published base."""
         values = {f"{DELTA}{legal(name)}": value for name, value in self.row.deltas.items()}
         for name, value in self.row.published.items():
@@ -343,9 +343,10 @@ def base_of(study: Study) -> tuple[StudyTrial, ...]:
 
 
 def trials_compared_with(study: Study, trial: StudyTrial) -> tuple[StudyTrial, ...]:
-    """All trials of the row with which this trial's row is compared."""
-    reference = study.references.get(trial.row, BASE)
-    return _trials_of(study, hosts_of(study).get(trial.row, reference))
+    """All trials of the row with which the table compares this trial's row."""
+    own_reference = study.references.get(trial.row, BASE)
+    reference = reference_of(trial.row, own_reference, hosts_of(study), study.paired)
+    return _trials_of(study, reference.row)
 
 
 def compared_trials(study: Study, trial: StudyTrial) -> list[StudyTrial]:

@@ -17,6 +17,7 @@ from tracking.mlflow.runs import CARRIED, curve_digest
 from tracking.study import STUDY_FILE, Study, read_study
 from tracking.trial import TrialFolder
 from tracking.uri import default_uri
+from tracking.words import trial_name
 
 PLACE = "sweep.place"
 """The tag of the study's run that names the folder."""
@@ -72,7 +73,7 @@ def _foreign_trials(study: Study, runs: Mapping[str, Tags]) -> list[str]:
         dropped.update(command.get("dropped", ()))
     names = []
     for key, tags in runs.items():
-        name = f"{tags.get('row')}-s{tags.get('seed')}"
+        name = trial_name(str(tags.get("row")), str(tags.get("seed")))
         if key not in keys and name not in dropped:
             names.append(name)
     return names

@@ -21,7 +21,7 @@ from tracking.mlflow.runs import BEST, DELTA, FINAL, LAST, PUBLISHED
 from tracking.statistics.table_rows import BASE, TableRow
 from tracking.study import Study, StudyTrial
 from tracking.table.columns import StudyTable, columns_of
-from tracking.table.layout import written
+from tracking.table.layout import table_text
 from tracking.trial import OTHER_FOLDERS, TrialFolder
 from tracking.uri import shown_tree, without_password
 
@@ -114,7 +114,7 @@ def color_of(study: Study, trial: StudyTrial) -> str:
 
 def row_words(table: StudyTable) -> dict[str, dict[str, str]]:
     """By row and metric, such as "91.7 ± 0.4, +1.2▲": over the row's seeds, and its difference from
-    base.
+    its reference.
 
     "" before the row's first score.
     """
@@ -198,7 +198,7 @@ def _text(path: Path) -> str:
 def study_files(table: StudyTable) -> dict[str, str]:
     """The files of the study's run by path: those of `allelse table`, and those of `report` once
     all trials have ended."""
-    files = {name: written(file_format, table) for name, file_format in FILES.items()}
+    files = {name: table_text(file_format, table) for name, file_format in FILES.items()}
     if _is_complete(table):
         files |= _report(table)
     return files

@@ -323,8 +323,8 @@ class _GroupTests(FamilyTests):
         variances = np.array([np.var(values, ddof=1) for values in groups.values()])
         seeds = np.array([*self.sizes.values()])
         self.differences = differences(self.means, variances, seeds, self.comparisons)
-        likely = moderated(variances, seeds, self.comparisons).likely
-        self.power = Power(likely, scores.n_families, self.comparisons)
+        posterior = moderated(variances, seeds, self.comparisons).posterior
+        self.power = Power(posterior, scores.n_families, self.comparisons)
 
     def exponential_ends(self) -> Any:
         low, high = exponential_intervals(

@@ -89,7 +89,7 @@ class _PairedTests(FamilyTests):
         self.reference_means = np.nanmean(self.reference_KN, axis=1)
         self.differences = paired_differences(differences_KN)
         moderated = paired_variances(products(self.residuals_KN), self.seeds_K)
-        self.power = PairedPower(moderated.likely, scores.n_families)
+        self.power = PairedPower(moderated.posterior, scores.n_families)
 
     def exponential_ends(self) -> Any:
         means = self.reference_means

@@ -31,7 +31,7 @@ from tracking.statistics.seed_tests import (
     critical,
     exponential_difference,
     holm,
-    moved,
+    posterior_variance,
     prior,
 )
 
@@ -45,7 +45,7 @@ class PairedVariances:
 
     variance: Any
     df: Any
-    likely: Any  # without the guard
+    posterior: Any  # before the guard
 
 
 def paired_differences(values: Any) -> Differences:
@@ -83,12 +83,12 @@ def paired_variances(products: Any, seeds: Any) -> PairedVariances:
     if sample_K.shape[-1] < MODERATED_ROWS:
         return PairedVariances(sample_K, df_K, sample_K)
     prior_variance, prior_df = prior(sample_K, df_K.reshape(-1, df_K.shape[-1])[0])
-    likely_K = moved(sample_K, df_K, prior_variance[..., None], prior_df[..., None])
+    posterior_K = posterior_variance(sample_K, df_K, prior_variance[..., None], prior_df[..., None])
     most_df_K = df_K * independent_rows(products)[..., None]
     gained_df_K = np.minimum(prior_df[..., None] + df_K, most_df_K) - df_K
-    share_K = np.minimum(1.0, likely_K / sample_K)
-    variance_K = np.maximum(likely_K, sample_K)
-    return PairedVariances(variance_K, df_K + share_K * gained_df_K, likely_K)
+    share_K = np.minimum(1.0, posterior_K / sample_K)
+    variance_K = np.maximum(posterior_K, sample_K)
+    return PairedVariances(variance_K, df_K + share_K * gained_df_K, posterior_K)
 
 
 def independent_rows(products: Any) -> Any:

@@ -17,6 +17,7 @@ from tracking.card import Metric
 from tracking.files import read_yaml, unless_damaged
 from tracking.study import Study
 from tracking.trial import TrialFolder
+from tracking.words import row_and_seed
 
 NOT_COMPARED = "not compared"
 """In place of a difference."""
@@ -41,8 +42,8 @@ def hosts_of(study: Study) -> dict[str, str]:
     hosts = dict[str, str]()
     for trial in study.trials:
         if trial.weights:
-            without_seed = trial.weights.rpartition("-s")[0]  # of a trial that was dropped
-            hosts[trial.row] = row_of_trial.get(trial.weights, without_seed)
+            named_row, _ = row_and_seed(trial.weights)  # that of a trial that was dropped
+            hosts[trial.row] = row_of_trial.get(trial.weights, named_row)
     return hosts
 
 

@@ -50,12 +50,12 @@ class Comparisons:
 
 
 @dataclass(frozen=True)
-class Moderated:
-    """Variances of one seed with their degrees of freedom, […, R]."""
+class ModeratedVariances:
+    """Variances of one seed with their degrees of freedom, […, R]: with the guard, and before it."""
 
     variance: Any
     df: Any
-    likely: Any  # without the guard
+    posterior: Any  # before the guard
 
 
 @dataclass(frozen=True)
@@ -77,15 +77,15 @@ def differences(
     each at least two."""
     comparisons = comparisons or Comparisons.with_first(len(seeds))
     variances_R = moderated(variances, seeds, comparisons)
-    error_K, df_K = chance(variances_R, seeds, comparisons)
+    error_K, df_K = standard_errors(variances_R, seeds, comparisons)
     difference_K = means[..., comparisons.rows] - means[..., comparisons.references]
     p_K = 2 * special.stdtr(df_K, -np.abs(difference_K) / error_K)
     errors_R = np.sqrt(variances_R.variance / seeds)
     return Differences(difference_K, errors_R, error_K, df_K, p_K, holm(p_K))
 
 
-def chance(
-    variances: Moderated, seeds: Any, comparisons: Comparisons | None = None
+def standard_errors(
+    variances: ModeratedVariances, seeds: Any, comparisons: Comparisons | None = None
 ) -> tuple[Any, Any]:
     """[…, K] standard errors of the rows' differences from their references, and their degrees of
     freedom.
@@ -104,7 +104,9 @@ def chance(
     return np.sqrt(row_part + reference_part), np.minimum(df_K, most_df)
 
 
-def moderated(variances: Any, seeds: Any, comparisons: Comparisons | None = None) -> Moderated:
+def moderated(
+    variances: Any, seeds: Any, comparisons: Comparisons | None = None
+) -> ModeratedVariances:
     """Moved towards the prior, and guarded: a row's variance never falls below its own.
 
     A reference's variance enters several differences. So it moves only if the reference has no more
@@ -113,20 +115,23 @@ def moderated(variances: Any, seeds: Any, comparisons: Comparisons | None = None
     comparisons = comparisons or Comparisons.with_first(len(seeds))
     df_R = np.asarray(seeds, float) - 1
     prior_variance, prior_df = prior(variances, df_R)
-    likely_R = moved(variances, df_R, prior_variance[..., None], prior_df[..., None])
+    posterior_R = posterior_variance(
+        variances, df_R, prior_variance[..., None], prior_df[..., None]
+    )
     most_df = df_R.sum()  # no more than all seeds together have
-    moved_df_R = np.minimum(prior_df[..., None] + df_R, most_df)
+    posterior_df_R = np.minimum(prior_df[..., None] + df_R, most_df)
     only_compared = np.setdiff1d(comparisons.rows, comparisons.references)
     usual_df = np.median(df_R[only_compared])
     for reference in np.unique(comparisons.references):
         if df_R[reference] > usual_df:
-            likely_R[..., reference] = variances[..., reference]
-            moved_df_R[..., reference] = df_R[reference]
-    return Moderated(np.maximum(likely_R, variances), moved_df_R, likely_R)
+            posterior_R[..., reference] = variances[..., reference]
+            posterior_df_R[..., reference] = df_R[reference]
+    return ModeratedVariances(np.maximum(posterior_R, variances), posterior_df_R, posterior_R)
 
 
-def moved(variance: Any, df: Any, prior_variance: Any, prior_df: Any) -> Any:
-    """The mean of a row's variance and the prior's, weighted by their degrees of freedom."""
+def posterior_variance(variance: Any, df: Any, prior_variance: Any, prior_df: Any) -> Any:
+    """The mean of a row's variance and the prior's, weighted by their degrees of freedom (Smyth
+    2004, section 3)."""
     is_finite = np.isfinite(prior_df)
     weight = np.where(is_finite, prior_df, 1.0)
     mean = (weight * prior_variance + df * variance) / (weight + df)
@@ -307,7 +312,7 @@ class Power:
         )
         variances_SR = self.variances * drawn_SR / (seeds_R - 1)
         moderated_SR = moderated(variances_SR, seeds_R, self.comparisons)
-        error_SK, df_SK = chance(moderated_SR, seeds_R, self.comparisons)
+        error_SK, df_SK = standard_errors(moderated_SR, seeds_R, self.comparisons)
         true_R = self.variances / seeds_R
         row_variance = true_R[self.comparisons.rows]
         reference_variance = true_R[self.comparisons.references]

@@ -16,7 +16,7 @@ from tracking.statistics.finding import FindingKind, same_scores
 from tracking.statistics.table_rows import TableRow
 from tracking.statistics.unlike_trials import Unlike, unlike
 from tracking.study import Study
-from tracking.words import grouped, spanned
+from tracking.words import count_of, grouped, spanned
 
 if TYPE_CHECKING:
     from tracking.statistics.family import Family, RowTest
@@ -335,34 +335,33 @@ def _metrics_line(families: Sequence["Family"], whose: str = "", is_of_some: boo
 
 
 def _family_text(family: "Family") -> str:
-    parts = [*_tested_parts(family), *_untested_parts(family)]
-    number, _, words = parts[0].partition(" ")
-    noun = "row" if number == "1" else "rows"
-    return ", ".join([f"{number} {noun} {words}", *parts[1:]])
+    """Such as "2 rows better than base, 5 worse (3 seeds), 1 not tested (1 seed)"."""
+    (number, words), *others = [*_tested_parts(family), *_untested_parts(family)]
+    first = f"{count_of(number, 'row')} {words}"
+    return ", ".join([first, *(f"{count} {text}" for count, text in others)])
 
 
-def _tested_parts(family: "Family") -> list[str]:
-    """Such as "2 better than base", "5 worse": one for each kind that any row has. The seeds end
-    the last one."""
+def _tested_parts(family: "Family") -> list[tuple[int, str]]:
+    """Such as 2 "better than base" and 5 "worse (3 seeds)": one for each kind that any row has."""
     rows = Counter(test.finding.kind for test in family.tests.values())
     kinds = [kind for kind in PHRASES if rows[kind]]
     if not kinds:
         return []
     margin = "" if family.margin is None else f"{family.margin:g} {family.metric.label}"
+    seeds = spanned({family.seeds[row] for row in family.tests})
     parts = []
     for kind in kinds:
         than = f" than {family.reference}" if kind == kinds[0] else ""
         words = PHRASES[kind].replace("{than}", than).replace("{margin}", margin)
-        parts.append(f"{rows[kind]} {words}")
-    seeds = spanned({family.seeds[row] for row in family.tests})
-    parts[-1] += f" ({seeds} seeds)"
+        seed_words = f" ({seeds} seeds)" if kind == kinds[-1] else ""
+        parts.append((rows[kind], f"{words}{seed_words}"))
     return parts
 
 
-def _untested_parts(family: "Family") -> list[str]:
-    """Such as "19 not tested (1 seed)"; more than a few reasons are left to the caption."""
+def _untested_parts(family: "Family") -> list[tuple[int, str]]:
+    """Such as 19 "not tested (1 seed)"; more than a few reasons are left to the caption."""
     reasons = [reason for reason in family.rows.values() if isinstance(reason, str)]
     rows = Counter(UNFINISHED.get(reason, reason) for reason in reasons)
     if len(rows) > MOST_REASONS:
-        return [f"{len(reasons)} not tested"]
-    return [f"{number} not tested ({reason})" for reason, number in rows.items()]
+        return [(len(reasons), "not tested")]
+    return [(number, f"not tested ({reason})") for reason, number in rows.items()]

@@ -27,7 +27,7 @@ from tracking.table.text import (
     html,
     lines_of,
     markdown,
-    plain,
+    program_column,
     terminal,
 )
 from tracking.words import grouped, listed, number, plural, ranges
@@ -141,7 +141,7 @@ def shown(table: ChosenTable, width: int, caption: str | None = None) -> Table:
     return terminal(_for_people(table, caption), width, 1 + len(table.sets))
 
 
-def written(kind: str, table: ChosenTable, caption: str | None = None, label: str = "") -> str:
+def table_text(kind: str, table: ChosenTable, caption: str | None = None, label: str = "") -> str:
     """The table as md, csv, json, tex or html. CSV and JSON hold unrounded numbers."""
     if kind in FOR_PROGRAMS:
         return for_programs(kind, _program_columns(table), table.rows)
@@ -159,7 +159,7 @@ def _for_people(table: ChosenTable, caption: str | None) -> TextTable:
         value = methodcaller("mean", metric, set_name)
         head = f"{metric.label} on {set_name}"
         columns.append(Column(f"{metric.name}_{set_name}", head, text, value))
-    columns.append(plain("chosen_among", _among))
+    columns.append(program_column("chosen_among", _among))
     return TextTable(
         table.study.name,
         tuple(columns),
@@ -196,18 +196,18 @@ def _program_columns(table: ChosenTable) -> list[Column[ChosenRow]]:
     """``chosen_among`` is empty, or null, where nothing was chosen."""
     metric = table.metric
     columns = [
-        plain("row", lambda chosen: chosen.row.row),
-        plain("weights", lambda chosen: chosen.weights),
-        plain("group", lambda chosen: chosen.group),
-        plain("change", lambda chosen: change_of(chosen.row)),
-        plain("chosen_among", _among),
-        plain("chosen_on", lambda chosen: metric.set if chosen.is_chosen else None),
-        plain("seeds", lambda chosen: len(chosen.values.get(metric.set, {}))),
+        program_column("row", lambda chosen: chosen.row.row),
+        program_column("weights", lambda chosen: chosen.weights),
+        program_column("group", lambda chosen: chosen.group),
+        program_column("change", lambda chosen: change_of(chosen.row)),
+        program_column("chosen_among", _among),
+        program_column("chosen_on", lambda chosen: metric.set if chosen.is_chosen else None),
+        program_column("seeds", lambda chosen: len(chosen.values.get(metric.set, {}))),
     ]
     for name in table.sets:
-        columns.append(plain(f"{metric.name}_{name}", methodcaller("mean", metric, name)))
-        columns.append(plain(f"sd_{metric.name}_{name}", methodcaller("sd", name)))
-    return [*columns, plain("note", lambda chosen: chosen.note)]
+        columns.append(program_column(f"{metric.name}_{name}", methodcaller("mean", metric, name)))
+        columns.append(program_column(f"sd_{metric.name}_{name}", methodcaller("sd", name)))
+    return [*columns, program_column("note", lambda chosen: chosen.note)]
 
 
 def _caption(table: ChosenTable) -> str:

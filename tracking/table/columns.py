@@ -21,7 +21,7 @@ from tracking.statistics.table_rows import BASE, TableRow
 from tracking.statistics.table_rows import table as table_of
 from tracking.study import Study
 from tracking.table.device_hours import device_hours
-from tracking.table.text import Column, plain, said, written
+from tracking.table.text import Column, number_column, program_column, text_column
 from tracking.words import (
     cell_text,
     flops,
@@ -180,20 +180,20 @@ class _MetricColumns:
         common_delta = _field("common_deltas", name)
         common_name = f"delta_common_seeds_{name}"
         common_head = f"{head} at common seeds"
-        yield written(common_name, common_head, common_delta, write, self._missing_delta)
+        yield number_column(common_name, common_head, common_delta, write, self._missing_delta)
 
     def _words_and_tests(self) -> Iterator[StudyColumn]:
         """What the tests say, the standard deviation, and the tests' numbers."""
         name = self.metric.name
         label = self.metric.label
         verdict = partial(self.findings.verdict, metric=name)
-        yield said(f"verdict_{name}", verdict, head=f"{label}: verdict")
+        yield text_column(f"verdict_{name}", verdict, head=f"{label}: verdict")
         finding = partial(self.findings.words, metric=self.metric)
-        yield said(f"finding_{name}", finding, head=f"{label}: finding")
+        yield text_column(f"finding_{name}", finding, head=f"{label}: finding")
         write = partial(number, places=self.metric.decimals)
-        yield written(f"sd_{name}", f"sd {label}", _field("sd", name), write)
+        yield number_column(f"sd_{name}", f"sd {label}", _field("sd", name), write)
         for kind in TESTED:
-            yield plain(f"{kind}_{name}", partial(self._tested, kind))
+            yield program_column(f"{kind}_{name}", partial(self._tested, kind))
 
     def _seed_column(self, seed: int) -> StudyColumn:
         name = self.metric.name
@@ -205,7 +205,7 @@ class _MetricColumns:
             """Empty without a finished trial."""
             return "not finite" if seed in row.seed_values[name] else ""
 
-        return plain(f"{name}_s{seed}", value, missing)
+        return program_column(f"{name}_s{seed}", value, missing)
 
     def _score(self, row: TableRow) -> str:
         """The mean, with the standard deviation over two seeds or more: 91.7 ± 0.4."""
@@ -269,19 +269,19 @@ def _row_columns(card: Card, findings: StudyFindings) -> Iterator[StudyColumn]:
         return " ".join(map(str, row.diverged))
 
     yield Column("row", "row", marked_name, attrgetter("row"), "text")
-    yield said("group", attrgetter("group"))
+    yield text_column("group", attrgetter("group"))
     yield Column("change", "change", change_of, attrgetter("change"), "text")
     for name, symbol in card.symbols.items():
         value = _field("cells", name)
         yield Column(CHANGED + name, symbol, partial(_cell, name), value, "setting")
-    yield said("other", partial(other_changes, card))
-    yield plain("seeds", attrgetter("seeds"))
-    yield plain("asked", attrgetter("asked"))
-    yield written("steps", "steps", attrgetter("steps"), "{:.10g}".format, _missing_step)
+    yield text_column("other", partial(other_changes, card))
+    yield program_column("seeds", attrgetter("seeds"))
+    yield program_column("asked", attrgetter("asked"))
+    yield number_column("steps", "steps", attrgetter("steps"), "{:.10g}".format, _missing_step)
     yield Column("note", "note", attrgetter("brief"), attrgetter("note"), "note")
     yield Column("diverged", "diverged", diverged, attrgetter("diverged"), "text")
     for name in (*OBJECTS, *REFERRING):
-        yield plain(name, attrgetter(name))
+        yield program_column(name, attrgetter(name))
 
 
 def change_of(row: TableRow) -> str:
@@ -313,10 +313,10 @@ def cost_words(card: Card) -> dict[str, Callable[[float | None], str]]:
 
 def _cost_columns(table: StudyTable) -> Iterator[StudyColumn]:
     for name, write in cost_words(table.card).items():
-        yield written(name, ALL_COST_LABELS[name], attrgetter(name), write, _missing_cost)
+        yield number_column(name, ALL_COST_LABELS[name], attrgetter(name), write, _missing_cost)
     name = "device_hours"
     hours = partial(device_hours, table.study)
-    yield written(name, ALL_COST_LABELS[name], hours, "{:.3g}".format, _missing_cost)
+    yield number_column(name, ALL_COST_LABELS[name], hours, "{:.3g}".format, _missing_cost)
 
 
 def _missing_cost(row: TableRow) -> str:
@@ -335,22 +335,24 @@ def _published_columns(card: Card) -> Iterator[StudyColumn]:
         label = metric.label
         value = _field("published", name)
         write = partial(number, places=metric.places)
-        yield written(f"paper_{name}", f"paper {label}", value, write, faint=True)
+        yield number_column(f"paper_{name}", f"paper {label}", value, write, faint=True)
         delta = _field("published_deltas", name)
         write_delta = partial(signed, places=metric.places)
-        yield written(f"paper_delta_{name}", f"paper Δ{label}", delta, write_delta, faint=True)
+        yield number_column(
+            f"paper_delta_{name}", f"paper Δ{label}", delta, write_delta, faint=True
+        )
     params = _field("published", PARAMS)
-    yield written(f"paper_{PARAMS}", "paper params ×10⁶", params, partial(number, places=0))
+    yield number_column(f"paper_{PARAMS}", "paper params ×10⁶", params, partial(number, places=0))
 
 
 def _finding_columns(findings: StudyFindings) -> Iterator[StudyColumn]:
-    """StudyFindings that belong to no metric, for programs."""
+    """Findings that belong to no metric, for programs."""
 
     def unlike_texts(row: TableRow) -> list[str]:
         return [difference.text for difference in findings.unlike.get(row.row, [])]
 
-    yield plain("summary", lambda _: findings.summary)
-    yield plain("unlike", unlike_texts)
+    yield program_column("summary", lambda _: findings.summary)
+    yield program_column("unlike", unlike_texts)
 
 
 def _best_columns(findings: StudyFindings) -> Iterator[StudyColumn]:
@@ -379,7 +381,7 @@ def _best_columns(findings: StudyFindings) -> Iterator[StudyColumn]:
 
     yield Column(f"best_{metric.name}", f"best {metric.label}", text, value)
     yield Column("best_step", "at step", step_text, mean_step)
-    yield plain("best_by_seed", lambda row: findings.best.get(row.row, {}))
+    yield program_column("best_by_seed", lambda row: findings.best.get(row.row, {}))
 
 
 def _unreported(row: TableRow) -> str:

@@ -50,7 +50,7 @@ EXPLAINED = (OTHER_SETTINGS, MIXED_SETTINGS, NOT_COMPARED)
 """Words that the row's note or the caption explains, which a table for people leaves out."""
 
 
-def written(kind: str, table: StudyTable) -> str:
+def table_text(kind: str, table: StudyTable) -> str:
     """The table as md, csv, json, tex or html. CSV and JSON hold unrounded numbers; a missing one
     of ours reads FAILED, missing, … in CSV, and null in JSON."""
     view = table.view

@@ -110,14 +110,14 @@ class TextTable:
         return [line[index] for line in self.lines]
 
 
-def said(
+def text_column(
     name: str, text: Callable[[T], str], kind: ColumnKind = "text", head: str = ""
 ) -> Column[T]:
     """A column that holds the same for people and programs."""
     return Column(name, head or name, text, text, kind)
 
 
-def written(
+def number_column(
     name: str,
     head: str,
     value: Callable[[T], Any],
@@ -134,11 +134,11 @@ def written(
     return Column(name, head, text, value, missing=missing, faint=faint)
 
 
-def plain(
+def program_column(
     name: str, value: Callable[[T], Any], missing: Callable[[T], str] = lambda _: ""
 ) -> Column[T]:
     """A column that only programs have by default."""
-    return written(name, name.replace("_", " "), value, plain_text, missing)
+    return number_column(name, name.replace("_", " "), value, plain_text, missing)
 
 
 def for_programs(kind: str, columns: Sequence[Column[T]], rows: Sequence[T]) -> str:

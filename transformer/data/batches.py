@@ -1,6 +1,7 @@
 """Batches of similar length under a token budget (section 5.1), in an order set by the seed."""
 
 import copy
+import math
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -243,7 +244,7 @@ class TrainingBatches:
         """The parts of a block that are this worker's micro-batches: part i of n, as (i, n)."""
         longest = int(self.pairs.longest_sides[block].max())
         sentences = max(1, tokens_per_micro_batch // longest)
-        micro_batches = -(-len(block) // (world * sentences))
+        micro_batches = math.ceil(len(block) / (world * sentences))
         for i in range(micro_batches):
             yield rank + world * i, world * micro_batches
 
@@ -254,7 +255,7 @@ class TrainingBatches:
         order = by_length(self.pairs, self.chosen, ties)
         blocks = self._cut(order)
         shuffled_blocks = [blocks[i] for i in random.permutation(len(blocks))]
-        batches = -(-len(blocks) // self.blocks_per_batch)
+        batches = math.ceil(len(blocks) / self.blocks_per_batch)
         starts = [len(blocks) * i // max(batches, 1) for i in range(batches + 1)]
         return [shuffled_blocks[start:end] for start, end in pairwise(starts)]
 

@@ -64,8 +64,8 @@ def attention_metrics(
 
     Places are ``encoder``, ``decoder`` and ``cross``, the decoder's attention to the encoder.
     ``attention/<place>_logit_sd`` is the standard deviation of a query's logits over its keys.
-    ``attention/<place>_entropy`` is that of its weights, in nats. Only rank 0 measures, since only
-    its reports are recorded. ``model`` is in evaluation mode.
+    ``attention/<place>_entropy`` is the entropy of a query's weights over its keys, in nats. Only
+    rank 0 measures, since only its reports are recorded. ``model`` is in evaluation mode.
     """
     metrics: dict[str, float] = {}
     if not worker.is_rank_zero:

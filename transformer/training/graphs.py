@@ -174,8 +174,11 @@ def _cheapest_starts(cells: npt.NDArray[np.float64], most: int) -> list[int]:
         improves = fewest_with_split < fewest
         start_of_last.append(np.where(improves, start_with_split, start_of_last[-1]))
         fewest = np.minimum(fewest_with_split, fewest)
-    starts = [len(cells)]
+    starts = list[int]()
+    end = len(cells)
     for start in reversed(start_of_last):
-        if starts[0]:
-            starts.insert(0, int(start[starts[0] - 1]))
-    return starts[:-1]
+        if end == 0:
+            break
+        end = int(start[end - 1])
+        starts.append(end)
+    return starts[::-1]

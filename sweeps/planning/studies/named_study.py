@@ -11,8 +11,8 @@ from sweeps.function_task import GROUP
 from sweeps.planning.studies.advice import no_such_study
 from sweeps.planning.studies.known_studies import known_study, study_names
 from sweeps.planning.studies.study_overrides import FREE, NAMING, by_name, chosen, names_study
-from sweeps.planning.study_rows.command_task import library_of, source_named
 from sweeps.planning.study_rows.compose import compose_settings
+from sweeps.planning.study_rows.task_choice import library_of, source_named
 from sweeps.problems import COMMAND_LINE, Problem, RefusedError, damaged, refusal, refuse
 from tracking.shell import shell_line
 from tracking.study import Study, studies

@@ -22,6 +22,7 @@ from sweeps.problems import Problem, Typo, refusal
 from tracking.files import Form, read_object, to_json, unless_damaged, write_atomic
 from tracking.statistics.references import with_names
 from tracking.study import Study, StudyTrial, read_study, write_study
+from tracking.words import row_and_seed, trial_name
 
 NOTE = ".locks/renaming.json"
 NOTE_FORM: Form = {"old": str, "new": str}
@@ -131,8 +132,8 @@ def _renamed(trial: StudyTrial, names: Mapping[str, str]) -> StudyTrial:
     """The trial with the new names of its row, and of the row whose weights it scores."""
     weights = ""
     if trial.weights:
-        row, _, seed = trial.weights.rpartition("-s")
-        weights = f"{names.get(row, row)}-s{seed}"
+        row, seed = row_and_seed(trial.weights)
+        weights = trial_name(names.get(row, row), seed)
     return replace(trial, row=names.get(trial.row, trial.row), weights=weights)
 
 

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from sweeps.config.hydra import Library, resolved
 from sweeps.config.overrides import parse_overrides
-from sweeps.planning.study_rows.command_task import TASK_KEY, library_of
+from sweeps.planning.study_rows.task_choice import TASK_KEY, library_of
 from sweeps.problems import RefusedError, refuse
 from sweeps.trees import Tree
 

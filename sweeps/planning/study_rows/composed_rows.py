@@ -80,7 +80,7 @@ class Composition:
         if not keys:
             return []
         scale = self.base.scale.name
-        steps = self.base.task.steps(self.base.trial)
+        steps = self.base.task.steps(self.base.config)
         ignored = ", ".join(keys)
         return [f"At scale {scale} every row trains for {steps} steps; ignored: {ignored}."]
 

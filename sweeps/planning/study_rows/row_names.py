@@ -35,15 +35,14 @@ def rows_of_sweep(request: Request) -> NamedRows:
         if key not in ("row", request.seed)
     }
     first_rows = _first_rows(request, typed_rows, swept)
-    names = _existing_rows(request, first_rows)
+    asked_rows = _existing_rows(request, first_rows)
     if swept and request.base:
-        names = request.made.sweep(names, swept, request.final_value)
-    names_rows = bool(typed_rows or swept)
-    notes = (BASE_IS_ADDED,) if names_rows and BASE not in names else ()
-    if names_rows:
-        names = [BASE, *names]
-    names = list(dict.fromkeys([*names, *request.made.rows]))
-    if isinstance(first_rows, list) and not names_rows and not request.made.asked:
+        asked_rows = request.made.sweep(asked_rows, swept, request.final_value)
+    are_typed = bool(typed_rows or swept)
+    first_names = [BASE, *asked_rows] if are_typed else asked_rows
+    names = list(dict.fromkeys([*first_names, *request.made.rows]))
+    notes = (BASE_IS_ADDED,) if are_typed and BASE not in asked_rows else ()
+    if isinstance(first_rows, list) and not are_typed and not request.made.asked:
         return NamedRows(names, {}, notes)  # ``sweep.rows`` names them already
     return NamedRows(names, {"sweep.rows": names}, notes)
 

@@ -29,7 +29,7 @@ def cells(row: ComposedRow, base: Settings, changed: Collection[str] = ()) -> Va
 
 def _base_cells(base: Settings, changed: Collection[str]) -> Values:
     schema = base.schema
-    values = schema.values(base.trial)
+    values = schema.values(base.config)
     base_cells = {}
     for key in schema.symbols:
         is_neutral = key in schema.neutral and values[key] == schema.neutral[key]
@@ -54,7 +54,7 @@ def _values_by_name(settings: Settings) -> Values:
     """All values that a row can vary, by short name. The seed is no part of a row's change, nor is
     where data is fetched."""
     schema = settings.schema
-    values = schema.values(settings.trial)
+    values = schema.values(settings.config)
     return {schema.short(key): value for key, value in values.items() if schema.is_recorded(key)}
 
 

@@ -97,7 +97,7 @@ def read_record(study: Study, source: TaskSource) -> StudyRecord:
 def values_of(settings: Settings) -> Values:
     """The final values that a study records, by dotted key: those of its task, and the scale's."""
     schema = settings.schema
-    task_values = schema.values(settings.trial)
+    task_values = schema.values(settings.config)
     values = {key: value for key, value in task_values.items() if schema.is_recorded(key)}
     for name, value in settings.to_dict()["scale"].items():
         values[f"scale.{name}"] = value
@@ -109,7 +109,7 @@ def decides_weights(schema: Schema, key: str) -> bool:
     return key.startswith("scale.") or schema.decides_weights(key)
 
 
-def recording(
+def study_with_rows(
     composition: Composition, study: Study, trials: Sequence[StudyTrial], sizes: Mapping[str, str]
 ) -> Study:
     """The study with these settings, and its rows in the order of its trials. All other fields

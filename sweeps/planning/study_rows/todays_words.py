@@ -12,7 +12,6 @@ from sweeps.config.files import TASKS
 from sweeps.config.hydra import Library
 from sweeps.config.schema import Schema, one_line
 from sweeps.config.tasks import OURS
-from sweeps.planning.study_rows.command_task import source_of_study
 from sweeps.planning.study_rows.compose import compose_row
 from sweeps.planning.study_rows.composed_rows import Composition
 from sweeps.planning.study_rows.row_words import shown_change
@@ -22,6 +21,7 @@ from sweeps.planning.study_rows.study_record import (
     read_record,
     values_of,
 )
+from sweeps.planning.study_rows.task_choice import source_of_study
 from sweeps.problems import RefusedError
 from tracking.study import Study, read_study, write_study
 

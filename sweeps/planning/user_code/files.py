@@ -75,7 +75,8 @@ def _tracked(root: str, folder: Path, files: Mapping[str, bytes]) -> set[str]:
     """The files of the root that git tracks; all of them where it tracks none."""
     root_files = {name for name in files if _root_of(name) == root}
     tracked = {f"{root}/{path}" if root else path for path in tracked_files(folder, "*.py")}
-    return root_files & tracked or root_files
+    tracked_files_of_root = root_files & tracked
+    return tracked_files_of_root if tracked_files_of_root else root_files
 
 
 def _root_of(name: str) -> str:
@@ -136,7 +137,8 @@ def _names_in(name: str, content: bytes) -> Iterator[str]:
                 if isinstance(argument, ast.Constant):
                     yield str(argument.value).lstrip(".").partition(".")[0]
         elif isinstance(node, ast.Call) and last_name(node.func) in LISTING:
-            yield from name.split("/")[:-1] or [EVERY]
+            folders = name.split("/")[:-1]
+            yield from folders if folders else [EVERY]
 
 
 def _names_in_import(node: ast.ImportFrom) -> Iterator[str]:

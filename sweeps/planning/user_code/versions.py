@@ -2,7 +2,7 @@
 differs."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -31,7 +31,7 @@ HOW_TO_GO_ON = (
 )
 
 
-def with_code(plan: Plan, any_code: bool = False) -> Plan:
+def with_code(plan: Plan, any_code: bool) -> Plan:
     """The plan with the code that its trials run. Raises RefusedError if other code trained a part
     of the study, unless ``any_code`` is allowed."""
     study = plan.before
@@ -41,21 +41,54 @@ def with_code(plan: Plan, any_code: bool = False) -> Plan:
         return _running(plan, None, ())
     if study is None or not versions:
         return _running(plan, today, (today.digest,))
-    try:
-        trained_with = _recorded(study, versions[-1], today)
-    except DamagedFileError as error:
-        trained_with = today
-        problems = [replace(damaged(error), allowed=HOW_TO_REPLACE)]
-    else:
-        today = _with_recorded_files(today, trained_with)
-        problems = _changes(study, trained_with, today)
-    if problems and SameCode(study.vouched).are_same(versions[-1], today.digest):
-        return _running(plan, today, tuple(dict.fromkeys((*versions, today.digest))))
-    if not problems or not plan.pending:  # where nothing is to run, nothing changes
-        return _running(plan, trained_with, versions)
+    change = _change_since(study, versions[-1], today)
+    if change.files and change.is_vouched:
+        with_today = tuple(dict.fromkeys((*versions, change.today.digest)))
+        return _running(plan, change.today, with_today)
+    if not change.files or not plan.pending:  # where nothing is to run, nothing changes
+        return _running(plan, change.trained_with, versions)
     if not any_code:
-        raise RefusedError(problems)
-    return _running(plan, today, (*versions, today.digest))
+        raise RefusedError(change.problems)
+    return _running(plan, change.today, (*versions, change.today.digest))
+
+
+def changed_since(study: Study, source: TaskSource, checkpoints: str | None) -> list[str] | None:
+    """The files whose change keeps the study from going on without ``--changed-code``. None if any
+    may change."""
+    today = user_code(source)
+    versions = held_codes(study, checkpoints)
+    if today is None or not versions:
+        return None
+    change = _change_since(study, versions[-1], today)
+    return [] if change.is_vouched else change.files
+
+
+@dataclass(frozen=True)
+class _CodeChange:
+    """What has changed in ``files`` since a study was trained, and whether a voucher says that both
+    train the same weights. If the recorded version is damaged, ``trained_with`` is today's."""
+
+    trained_with: Code
+    today: Code  # with the files that the study has recorded
+    files: list[str]
+    problems: list[Problem]
+    is_vouched: bool
+
+
+def _change_since(study: Study, digest: str, today: Code) -> _CodeChange:
+    """Between the study's version with this hash and today's code."""
+    vouched = SameCode(study.vouched)
+    try:
+        trained_with = _recorded(study, digest, today)
+    except DamagedFileError as error:
+        problem = replace(damaged(error), allowed=HOW_TO_REPLACE)
+        is_vouched = vouched.are_same(digest, today.digest)
+        return _CodeChange(today, today, [error.path.name], [problem], is_vouched)
+    today = _with_recorded_files(today, trained_with)
+    files = changed_files(trained_with, today)
+    problems = [_problem_of_change(study, files, trained_with, today)] if files else []
+    is_vouched = vouched.are_same(digest, today.digest)
+    return _CodeChange(trained_with, today, files, problems, is_vouched)
 
 
 def _running(plan: Plan, code: Code | None, codes: tuple[str, ...]) -> Plan:
@@ -83,43 +116,25 @@ def _with_recorded_files(today: Code, recorded: Code) -> Code:
     return Code(files, today.roots)
 
 
-def _changes(study: Study, trained_with: Code, today: Code) -> list[Problem]:
-    """The problem of files that have changed, with a diff."""
-    names = changed_files(trained_with, today)
-    if not names:
-        return []
-    lines = list(code_diff(trained_with, today, names))
+def _problem_of_change(
+    study: Study, files: Sequence[str], trained_with: Code, today: Code
+) -> Problem:
+    """That these files have changed, with a diff."""
+    lines = list(code_diff(trained_with, today, files))
     shown_lines = ["", *lines[:LONGEST_DIFF]]
     if len(lines) > LONGEST_DIFF:
         shown_lines.append(f"… {len(lines) - LONGEST_DIFF} lines more")
     diff = "\n".join(shown_lines)
-    fault = f"has changed since {study.name} began: {', '.join(names)}{diff}"
-    return [Problem("the task's code", fault, HOW_TO_GO_ON, place=today.roots[""])]
-
-
-def changed_since(study: Study, source: TaskSource, checkpoints: str | None) -> list[str] | None:
-    """The files whose change keeps the study from going on without ``--changed-code``. None if any
-    may change."""
-    today = user_code(source)
-    versions = held_codes(study, checkpoints)
-    if today is None or not versions:
-        return None
-    try:
-        trained_with = _recorded(study, versions[-1], today)
-    except DamagedFileError as error:
-        return [error.path.name]
-    today = _with_recorded_files(today, trained_with)
-    if SameCode(study.vouched).are_same(versions[-1], today.digest):
-        return []
-    return changed_files(trained_with, today)
+    fault = f"has changed since {study.name} began: {', '.join(files)}{diff}"
+    return Problem("the task's code", fault, HOW_TO_GO_ON, place=today.roots[""])
 
 
 def held_codes(study: Study, checkpoints: str | None) -> tuple[str, ...]:
     """The versions with which a result or a checkpoint was trained that the study still has: the
     oldest first.
 
-    So are those of a process that is about to train. As long as there is none, the code may change:
-    you can fix a fault that ends the first trials without a mark. ``checkpoints`` is
+    The newest one counts while a process has a trial in hand. As long as there is none, the code
+    may change: you can fix a fault that ends the first trials without a mark. ``checkpoints`` is
     ``paths.checkpoints``.
     """
     if not study.code:
@@ -147,7 +162,8 @@ def _trained_with(study: Study, trial: StudyTrial, checkpoints: str | None) -> s
             return set()
     records = trained_by(unless_damaged(folder.provenance, {}), step)
     recorded = {str(record["code"]) for record in records if record.get("code")}
-    return recorded & {*study.code} or {study.code[-1]}
+    known = recorded & {*study.code}
+    return known if known else {study.code[-1]}
 
 
 def _saved_steps(folder: TrialFolder, key: str, checkpoints: str | None) -> Sequence[int]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from rich.markup import escape
 
 from sweeps.console import ERR, print_line
-from tracking.table.text import Column, said
+from tracking.table.text import Column, text_column
 from tracking.words import listed, time
 
 if TYPE_CHECKING:
@@ -77,9 +77,13 @@ def cost_columns(
     terminal."""
     columns = list[Column[L]]()
     if estimate.times:
-        columns.append(said("time", lambda line: _time_of(estimate, trials_of(line)), "number"))
+        columns.append(
+            text_column("time", lambda line: _time_of(estimate, trials_of(line)), "number")
+        )
     if estimate.memories and width >= WIDE:
-        columns.append(said("memory", lambda line: _memory_of(estimate, trials_of(line)), "number"))
+        columns.append(
+            text_column("memory", lambda line: _memory_of(estimate, trials_of(line)), "number")
+        )
     return columns
 
 

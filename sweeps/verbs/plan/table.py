@@ -14,7 +14,7 @@ from sweeps.console import OUT
 from sweeps.verbs.plan.costs import cost_columns, cost_lines, cost_totals, precision_lines
 from tracking.study import weights_fault
 from tracking.table.caption import size_note
-from tracking.table.text import LEAST, Cell, Column, TextTable, lines_of, said, terminal
+from tracking.table.text import LEAST, Cell, Column, TextTable, lines_of, terminal, text_column
 from tracking.words import flops, grouped, listed, millions, parameters, ranges
 
 if TYPE_CHECKING:
@@ -85,14 +85,18 @@ def _columns(plan: "Plan", estimate: "Estimate", lines: Sequence[Line]) -> tuple
     params = millions if task_card(plan.task).millions else parameters
     seed_head = "seeds" if _has_sums(lines) else "seed"
     return (
-        said("row", lambda line: line.first.trial.row, "name"),
-        said("change", attrgetter("change")),
-        said("seed", attrgetter("seeds"), "number", seed_head),
-        said("steps", lambda line: str(line.first.stated_steps or UNKNOWN_COST), "number"),
-        said("params", lambda line: params(line.first.costs.params) or UNKNOWN_COST, "number"),
-        said("flops", lambda line: flops(_flops(line.trials)) or UNKNOWN_COST, "number", "FLOPs"),
+        text_column("row", lambda line: line.first.trial.row, "name"),
+        text_column("change", attrgetter("change")),
+        text_column("seed", attrgetter("seeds"), "number", seed_head),
+        text_column("steps", lambda line: str(line.first.stated_steps or UNKNOWN_COST), "number"),
+        text_column(
+            "params", lambda line: params(line.first.costs.params) or UNKNOWN_COST, "number"
+        ),
+        text_column(
+            "flops", lambda line: flops(_flops(line.trials)) or UNKNOWN_COST, "number", "FLOPs"
+        ),
         *cost_columns(estimate, OUT.width, attrgetter("trials")),
-        said("state", attrgetter("state"), "name"),
+        text_column("state", attrgetter("state"), "name"),
     )
 
 

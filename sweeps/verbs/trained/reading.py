@@ -170,7 +170,7 @@ def _with_places(
     """
     schema = Schema.of(task)
     recorded = schema.values(config)
-    typed = schema.values(settings.trial)  # those of another task lack these keys
+    typed = schema.values(settings.config)  # those of another task lack these keys
     places: dict[str, Any] = {}
     for key, role in schema.fingerprinted.items():
         if role.place:

@@ -99,8 +99,8 @@ def read_request(
     """
     from sweeps.config.hydra import Library
     from sweeps.config.overrides import parse_overrides
-    from sweeps.planning.study_rows.command_task import library_of
     from sweeps.planning.study_rows.compose import compose_settings
+    from sweeps.planning.study_rows.task_choice import library_of
 
     overrides = [argument for argument in arguments if _is_override(argument, bool(texts))]
     names = [argument for argument in arguments if argument not in overrides]

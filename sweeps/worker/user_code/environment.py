@@ -45,7 +45,8 @@ def variables(code: Code | None) -> dict[str, str | None]:
     written = set[str]()
     for content in code.files.values():
         for name, is_written in _names_in(content):
-            (written if is_written else read).add(name)
+            names = written if is_written else read
+            names.add(name)
     compared = sorted(name for name in read - written - WHERE if not name.startswith(LAUNCHERS))
     return {name: _shown(name, AT_START.get(name)) for name in compared}
 

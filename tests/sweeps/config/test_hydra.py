@@ -41,7 +41,7 @@ def test_every_row_is_what_hydra_composes_before_the_scale_divides(
         divisors = {
             key: row.settings.scale.divisors[role.by] or 1 for key, role in schema.divided.items()
         }
-        settings = schema.values(row.settings.trial)
+        settings = schema.values(row.settings.config)
         unscaled = {
             key: value * divisors.get(key, 1) if key in divisors else value
             for key, value in settings.items()

@@ -43,7 +43,7 @@ def test_the_rows_differ_as_they_say_and_build_at_every_scale(name: str, tmp_pat
         composition = composed_sweep([f"sweep={name}", f"scale={scale}"], tmp_path)
         assert [row.name for row in composition.rows] == list(ROWS[name])
         for row in composition.rows:
-            trial = row.settings.trial
+            trial = row.settings.config
             assert trial.problems() == []
             with torch.device("meta"):
                 model = Transformer(trial.model, trial.data.vocab_size)
@@ -65,7 +65,7 @@ def test_the_size_note_names_the_layers_of_another_size(tmp_path: Path) -> None:
 def test_one_width_of_keys_is_compared_within_itself(tmp_path: Path) -> None:
     """The rows of a width differ from the scaled one of that width in their score alone."""
     composition = composed_sweep(["sweep=scores", "scale=tiny"], tmp_path)
-    settings = {row.name: row.settings.trial for row in composition.rows}
+    settings = {row.name: row.settings.config for row in composition.rows}
     references = composition.shared.sweep.references
     for reference in ("base", "d_k_16", "d_k_256"):
         prefix = "" if reference == "base" else f"{reference}-"

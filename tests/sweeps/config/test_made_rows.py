@@ -68,7 +68,7 @@ def test_a_mapping_of_a_row_of_a_scale_or_of_a_list_is_merged_with_base_s(tmp_pa
     )
     lists = "sweep.vary={model.options: [{c: 3}]}", "sweep.rows=[base,square]"
     settings = [
-        row.settings.trial
+        row.settings.config
         for row in composed_sweep(["task=small", "scale=mine", *lists], tmp_path).rows
     ]
     assert [trial.model.options for trial in settings] == [
@@ -108,7 +108,7 @@ def test_a_file_of_the_group_sweep_may_hold_lists(tmp_path: Path) -> None:
     assert (
         composed_row(["sweep=lists", "row=n_heads_4"], tmp_path)
         .rows[0]
-        .settings.trial.model.n_heads
+        .settings.config.model.n_heads
         == 4
     )
 
@@ -132,7 +132,7 @@ def test_values_are_those_of_the_paper_s_size(tmp_path: Path) -> None:
         ["sweep.vary={model.d_ff: [1024], train.warmup_steps: [8000]}"], tmp_path
     )
     _, wide, slow = composition.rows
-    assert (wide.settings.trial.model.d_ff, slow.settings.trial.train.warmup_steps) == (128, 400)
+    assert (wide.settings.config.model.d_ff, slow.settings.config.train.warmup_steps) == (128, 400)
     assert (shown_change(wide, composition.base), wide.before_scaling) == ("d_ff 128", "d_ff 1024")
 
 

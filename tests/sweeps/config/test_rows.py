@@ -159,9 +159,9 @@ LENGTHS = Lengths.of(SOURCE, TARGET) * SENTENCES
 
 def test_base_is_frozen() -> None:
     base = composed("base", "paper").settings
-    assert asdict(base.trial.model) == {**MODEL, **LATER}
-    assert asdict(base.trial.train) == {**DECIDING, **ADAM, **LIMIT, **OBSERVING, "seed": 1}
-    assert asdict(base.trial.decode) == DECODE
+    assert asdict(base.config.model) == {**MODEL, **LATER}
+    assert asdict(base.config.train) == {**DECIDING, **ADAM, **LIMIT, **OBSERVING, "seed": 1}
+    assert asdict(base.config.decode) == DECODE
 
 
 def test_the_key_is_the_hash_of_exactly_what_decides_the_weights() -> None:
@@ -169,7 +169,7 @@ def test_the_key_is_the_hash_of_exactly_what_decides_the_weights() -> None:
     decides = {"task": ["translation", 4], "config": config, "seed": 1, "fingerprint": "some text"}
     text = json.dumps(decides, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     expected = hashlib.sha256(text.encode("utf-8")).hexdigest()
-    assert trial_key(composed("base", "paper").settings.trial, "some text") == expected
+    assert trial_key(composed("base", "paper").settings.config, "some text") == expected
 
 
 @pytest.mark.parametrize("row", ROWS)
@@ -182,9 +182,9 @@ def test_a_row_has_the_values_and_figures_that_the_paper_prints(row: str) -> Non
         for name, value in {**DECIDING, **ADAM, **LIMIT, **OBSERVING, "seed": 1}.items()
     }
     assert (
-        asdict(settings.trial.model),
-        asdict(settings.trial.train),
-        asdict(settings.trial.decode),
+        asdict(settings.config.model),
+        asdict(settings.config.train),
+        asdict(settings.config.decode),
     ) == (
         model,
         train,
@@ -228,19 +228,19 @@ def test_a_row_differs_at_every_scale_in_the_same_keys(row: str, scale: str) -> 
 @pytest.mark.parametrize("row", ROWS)
 def test_every_row_builds_at_every_scale(row: str, scale: str) -> None:
     settings = composed(row, scale).settings
-    assert settings.trial.problems() == []
+    assert settings.config.problems() == []
     with torch.device("meta"):
-        model = Transformer(settings.trial.model, settings.trial.data.vocab_size)
+        model = Transformer(settings.config.model, settings.config.data.vocab_size)
     size = sum(parameter.numel() for parameter in model.parameters())
-    assert size == parameters(settings.trial.model, settings.trial.data.vocab_size)
+    assert size == parameters(settings.config.model, settings.config.data.vocab_size)
 
 
 @pytest.mark.parametrize("row", ROWS)
 def test_flops_by_arithmetic_equal_what_torch_counts(row: str) -> None:
     settings = composed(row, "tiny").settings
-    vocab_size = settings.trial.data.vocab_size
-    train = settings.trial.train
-    model = Transformer(settings.trial.model, vocab_size).train()
+    vocab_size = settings.config.data.vocab_size
+    train = settings.config.train
+    model = Transformer(settings.config.model, vocab_size).train()
     source, target = (
         torch.randint(4, vocab_size, (SENTENCES, length)) for length in (SOURCE, TARGET)
     )
@@ -253,8 +253,8 @@ def test_flops_by_arithmetic_equal_what_torch_counts(row: str) -> None:
             display=False
         ) as training:  # the fused loss makes its gradients on the way forward
             summed_loss(model, model(source, target), target, train.label_smoothing).backward()
-    assert forward.get_total_flops() == forward_flops(settings.trial.model, vocab_size, LENGTHS)
-    assert training.get_total_flops() == training_flops(settings.trial.model, vocab_size, LENGTHS)
+    assert forward.get_total_flops() == forward_flops(settings.config.model, vocab_size, LENGTHS)
+    assert training.get_total_flops() == training_flops(settings.config.model, vocab_size, LENGTHS)
 
 
 @pytest.mark.parametrize("row", ROWS)

@@ -113,18 +113,18 @@ def test_a_user_s_own_scale_may_set_and_divide(tmp_path: Path) -> None:
     body = "train: {steps: 300000}\nmodel: {d_ff: 1024, p_drop: 0.3}\n"
     base, scaled_row = composed(tmp_path, body, "scale=mine").rows
     assert (
-        base.settings.trial.train.steps,
-        base.settings.trial.model.d_ff,
-        base.settings.trial.model.p_drop,
+        base.settings.config.train.steps,
+        base.settings.config.model.d_ff,
+        base.settings.config.model.p_drop,
     ) == (
         100,
         256,
         0.2,
     )
     assert (
-        scaled_row.settings.trial.train.steps,
-        scaled_row.settings.trial.model.d_ff,
-        scaled_row.settings.trial.model.p_drop,
+        scaled_row.settings.config.train.steps,
+        scaled_row.settings.config.model.d_ff,
+        scaled_row.settings.config.model.p_drop,
     ) == (
         300,
         128,

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from allelse_in_folder import allelse, contents
 
-from sweeps.planning.study_rows.command_task import library_of
 from sweeps.planning.study_rows.compose import compose_base
+from sweeps.planning.study_rows.task_choice import library_of
 from transformer.training.timed_precision import seconds_by_precision
 
 TASK = """
@@ -134,7 +134,7 @@ def test_the_doctor_says_it_of_each_scale(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_every_precision_of_translation_is_timed() -> None:
-    config = compose_base(["scale=half"], library_of([], Path.cwd())).base.trial
+    config = compose_base(["scale=half"], library_of([], Path.cwd())).base.config
     seconds = seconds_by_precision(config)
     assert list(seconds) == ["fp32", "bf16"]
     assert all(value > 0 for value in seconds.values())

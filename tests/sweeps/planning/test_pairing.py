@@ -6,7 +6,7 @@ import pytest
 from studies_on_disk import begin, finish
 
 from sweeps.planning.continuation import plan_sweep
-from sweeps.planning.plan_record import recorded
+from sweeps.planning.plan_record import study_with_plan
 from sweeps.problems import RefusedError
 from tracking.study import Study, read_study, write_study
 
@@ -16,7 +16,7 @@ WORDS = ("sweep.name=pairs", "sweep.rows=[base,a_heads_1]")
 def declared(here: Path, *words: str) -> Study:
     """What `allelse sweep` with these words leaves as the record."""
     plan = plan_sweep([*WORDS, *words], here=here)
-    write_study(recorded(plan, ["allelse", "sweep", *words]))
+    write_study(study_with_plan(plan, ["allelse", "sweep", *words]))
     return read_study(plan.folder)
 
 

@@ -10,7 +10,7 @@ from finished_trials import finish
 
 from sweeps.planning.continuation import plan_sweep
 from sweeps.planning.plan import Plan
-from sweeps.planning.plan_record import recorded
+from sweeps.planning.plan_record import study_with_plan
 from sweeps.planning.planned_trial import PlannedTrial
 from sweeps.problems import RefusedError
 from tracking.study import read_study, write_study
@@ -163,7 +163,7 @@ def test_a_folder_with_another_key_is_refused_naming_what_differs(tmp_path: Path
 
 def record(folder: Path, command: str, *overrides: str) -> Plan:
     planned = plan(folder, *overrides)
-    write_study(recorded(planned, command.split()))
+    write_study(study_with_plan(planned, command.split()))
     return planned
 
 
@@ -173,7 +173,7 @@ def names(folder: Path) -> list[str]:
 
 def test_a_part_of_a_study_keeps_the_words_on_the_other_rows_sizes(tmp_path: Path) -> None:
     record(tmp_path, "allelse sweep", "sweep.rows=[base,e_learned_positions,c_layers_2]")
-    partial_study = recorded(
+    partial_study = study_with_plan(
         plan_sweep(["sweep.rows=[base,c_layers_2]"], here=tmp_path), ["allelse", "sweep"]
     )
     sizes = {row["row"]: row["size"] for row in partial_study.rows}
@@ -207,7 +207,7 @@ def test_base_has_seeds_of_its_own_which_are_recorded_and_resumed(tmp_path: Path
     first = plan_sweep([*words, "sweep.rows=[base,a_heads_1]"], here=tmp_path)
     expected = ["base-s1", "base-s2", "base-s3", "base-s4", "a_heads_1-s1", "a_heads_1-s2"]
     assert [planned.trial.name for planned in first.trials] == expected
-    write_study(recorded(first, ["allelse", "sweep", *words]))
+    write_study(study_with_plan(first, ["allelse", "sweep", *words]))
     assert read_study(first.folder).asked[0]["added"] == expected
     assert of_sweep(tmp_path, "sweep.name=wide") == expected
     assert of_sweep(tmp_path, *words) == expected
@@ -229,7 +229,7 @@ def test_base_has_seeds_of_its_own_which_are_recorded_and_resumed(tmp_path: Path
 def test_a_margin_is_stated_before_results_and_recorded(tmp_path: Path) -> None:
     words = ("sweep.name=stated", "sweep.rows=[base,a_heads_1]")
     first = plan_sweep([*words, "sweep.margin={bleu: 0.3}"], here=tmp_path)
-    write_study(recorded(first, ["allelse", "sweep", *words]))
+    write_study(study_with_plan(first, ["allelse", "sweep", *words]))
     assert read_study(first.folder).margins == {"bleu": 0.3}
     assert of_sweep(tmp_path, *words, "sweep.margin={bleu: 0.3}") == ["base-s1", "a_heads_1-s1"]
     for typed, values in (

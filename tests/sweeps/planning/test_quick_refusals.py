@@ -9,7 +9,7 @@ import pytest
 from allelse_in_folder import contents, plan
 from typed import refusal
 
-from sweeps.planning.plan_record import recorded
+from sweeps.planning.plan_record import study_with_plan
 from tracking.study import write_study
 
 HEAVY = ("torch", "ray", "mlflow", "sacrebleu", "ctranslate2", "safetensors")
@@ -44,7 +44,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two studies that are recorded and not begun."""
     folder = tmp_path_factory.mktemp("quick").resolve()
     for overrides in (["sweep.rows=[base,big]"], ["sweep.rows=[base]", "sweep.name=Größe"]):
-        write_study(recorded(plan(folder, *overrides), ["allelse", "sweep", *overrides]))
+        write_study(study_with_plan(plan(folder, *overrides), ["allelse", "sweep", *overrides]))
     return folder
 
 

@@ -352,7 +352,7 @@ def test_an_override_of_what_no_selected_row_changes_is_every_row_s(tmp_path: Pa
     rows = composed_sweep(
         ["sweep.rows=[base,c_ff_1024,c_layers_2]", "model.n_heads=4"], tmp_path
     ).rows
-    assert {row.settings.trial.model.n_heads for row in rows} == {4}
+    assert {row.settings.config.model.n_heads for row in rows} == {4}
 
 
 @pytest.mark.parametrize(

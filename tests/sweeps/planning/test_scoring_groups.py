@@ -8,7 +8,7 @@ from allelse_in_folder import plan
 from toy_task import BASE, write_toy
 
 from sweeps.planning.continuation import plan_sweep
-from sweeps.planning.plan_record import recorded
+from sweeps.planning.plan_record import study_with_plan
 from tracking.study import read_study, write_study
 
 GROUP = {
@@ -31,7 +31,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_an_option_replaces_what_was_recorded_of_its_group(folder: Path) -> None:
     former_plan = plan(folder, *TOY, "score.average=2")
-    write_study(recorded(former_plan, ["allelse"]))
+    write_study(study_with_plan(former_plan, ["allelse"]))
     for words, score in (
         (["score=mean"], (3, 5)),
         (["score=mean", "score.average=4"], (4, 5)),
@@ -60,7 +60,7 @@ def listing(tmp_path: Path) -> Path:
 def rows_of(folder: Path, *words: str) -> list[str]:
     """The rows of a study in the order of its table, after these overrides were recorded."""
     planned = plan_sweep(["task=toy", "sweep.name=s", *words], here=folder, add=True)
-    write_study(recorded(planned, ["allelse"]))
+    write_study(study_with_plan(planned, ["allelse"]))
     return [trial.row for trial in read_study(folder / "runs/s").trials]
 
 

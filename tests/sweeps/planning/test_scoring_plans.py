@@ -10,7 +10,7 @@ from typed import refused_for
 
 from sweeps.planning.continuation import plan_sweep
 from sweeps.planning.plan import Plan
-from sweeps.planning.plan_record import recorded
+from sweeps.planning.plan_record import study_with_plan
 from tracking.study import read_study, write_study
 
 STUDY = ("task=scored", "sweep.name=s")
@@ -89,7 +89,7 @@ def test_settings_for_the_whole_study_leave_a_row_alone_that_sets_its_own(folder
 
 
 def test_a_study_keeps_the_hosts_that_it_has_recorded(folder: Path) -> None:
-    write_study(recorded(planned(folder, "sweep.rows=[base,greedy]"), ["allelse"]))
+    write_study(study_with_plan(planned(folder, "sweep.rows=[base,greedy]"), ["allelse"]))
     added_plan = planned(folder, "sweep.rows=[base,mean]", add=True)
     assert weights(added_plan)["mean-s1"] == "base-s1"
     stored = read_study(folder / "runs/s")
@@ -107,7 +107,7 @@ def test_a_study_keeps_the_hosts_that_it_has_recorded(folder: Path) -> None:
 
 
 def test_a_scoring_row_whose_file_was_renamed_is_known_by_its_key(folder: Path) -> None:
-    write_study(recorded(planned(folder, "sweep.rows=[base,greedy]"), ["allelse"]))
+    write_study(study_with_plan(planned(folder, "sweep.rows=[base,greedy]"), ["allelse"]))
     rows = folder / "conf/task/scored/row"
     (rows / "greedy.yaml").rename(rows / "slow.yaml")
     renamed_plan = planned(folder, "sweep.rows=[base,slow]")
@@ -116,10 +116,12 @@ def test_a_scoring_row_whose_file_was_renamed_is_known_by_its_key(folder: Path) 
 
 
 def test_a_recorded_row_keeps_its_section_when_its_file_names_another(folder: Path) -> None:
-    write_study(recorded(planned(folder, "sweep.rows=[base,big,both]"), ["allelse"]))
+    write_study(study_with_plan(planned(folder, "sweep.rows=[base,big,both]"), ["allelse"]))
     file = folder / "conf/task/scored/row/big.yaml"
     file.write_text(file.read_text("utf-8").replace("group: A", "group: Z"), "utf-8")
-    study = recorded(planned(folder, "sweep.rows=[big]", "sweep.seeds=[2]", add=True), ["allelse"])
+    study = study_with_plan(
+        planned(folder, "sweep.rows=[big]", "sweep.seeds=[2]", add=True), ["allelse"]
+    )
     assert [trial.name for trial in study.trials] == ["base-s1", "big-s1", "both-s1", "big-s2"]
 
 

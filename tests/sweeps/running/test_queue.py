@@ -13,9 +13,9 @@ from rich.console import Console
 from small_task import write_task
 
 from sweeps.planning.continuation import plan_sweep
-from sweeps.planning.plan_record import recorded
+from sweeps.planning.plan_record import study_with_plan
 from sweeps.processes.interruption import Interrupted
-from sweeps.processes.storage import alive
+from sweeps.processes.storage import give_sign_of_life
 from sweeps.running.failures import STDERR, Silence, StackTimer
 from sweeps.running.group import WorkerGroup
 from sweeps.running.progress import Progress
@@ -320,7 +320,7 @@ def test_no_stacks_are_written_after_the_end_of_the_work(monkeypatch: pytest.Mon
     stacks.look()
     assert timers == [45.0]
     stacks.close()
-    alive()
+    give_sign_of_life()
     stacks.look()
     assert timers == []
 
@@ -337,7 +337,7 @@ def test_a_trial_that_finishes_during_a_look_is_looked_at_again(
 ) -> None:
     """One thread takes the events, and another one draws the view."""
     monkeypatch.setattr(Watched, "is_due", lambda watched: True)
-    write_study(recorded(sweep.plan, ["allelse", "sweep"]))
+    write_study(study_with_plan(sweep.plan, ["allelse", "sweep"]))
     first = sweep.begin(BEGUN, DONE)
     first.step()
     progress = sweep.queue.progress
@@ -361,7 +361,7 @@ def test_the_last_view_stays_while_the_folder_cannot_be_read(
     def fail(study: Path) -> None:
         raise OSError(errno.EIO, "Input/output error", str(study))
 
-    write_study(recorded(sweep.plan, ["allelse", "sweep"]))
+    write_study(study_with_plan(sweep.plan, ["allelse", "sweep"]))
     last_view = drawn(sweep.queue.progress)
     assert "0 of 4 finished" in last_view
     monkeypatch.setattr("sweeps.status.live.runners", fail)
@@ -372,7 +372,7 @@ def test_the_time_left_is_known_once_a_trial_has_finished(sweep: Sweep) -> None:
     def seconds_left() -> float | None:
         return Progress(sweep.plan, Console(file=io.StringIO())).seconds_left()
 
-    write_study(recorded(sweep.plan, ["allelse", "sweep"]))
+    write_study(study_with_plan(sweep.plan, ["allelse", "sweep"]))
     first = sweep.begin(BEGUN, DONE)
     first.step()
     assert seconds_left() is None

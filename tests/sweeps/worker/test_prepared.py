@@ -266,7 +266,7 @@ def test_preparing_and_checking_give_signs_of_life(
     trial = planned(here, "base").trials[0]
     steps = list[str]()
     signs = list[None]()
-    monkeypatch.setattr("sweeps.worker.prepared.alive", lambda: signs.append(None))
+    monkeypatch.setattr("sweeps.worker.prepared.give_sign_of_life", lambda: signs.append(None))
     trial.data.prepare_once([trial.config], lambda step, _: steps.append(step))
     assert steps == ["reading", "checking"]
     assert len(signs) >= 4, "each line, and each file when it is written and when it is read"

@@ -32,7 +32,7 @@ from tracking.table.columns import StudyTable, whole_table
 
 
 def as_json(study: Study) -> dict[str, dict[str, Any]]:
-    rows = json.loads(layout.written("json", whole_table(study)))
+    rows = json.loads(layout.table_text("json", whole_table(study)))
     return {row["row"]: row for row in rows}
 
 
@@ -99,11 +99,11 @@ def test_differences_are_over_common_seeds_and_few_are_not_tested(tmp_path: Path
         "seed 4 of base is in no difference"
     )
     assert rows["beam_1"]["finding_bleu"] == "not tested: 2 seeds"
-    text = layout.written("md", whole_table(study))
+    text = layout.table_text("md", whole_table(study))
     assert "Δ uses the seeds in common with base, 1, 2: beam_1." in text
     apart_study = made.make(tmp_path / "apart", bleu | {"deep": {7: 29.0}}, paired=True)
     assert as_json(apart_study)["deep"]["delta_bleu"] is None
-    assert "no common seed" in layout.written("csv", whole_table(apart_study))
+    assert "no common seed" in layout.table_text("csv", whole_table(apart_study))
 
 
 SHIFTED = {seed: score - 0.5 for seed, score in made.BLEU["base"].items()}
@@ -133,7 +133,7 @@ def test_what_cannot_be_tested_says_why(
         None,
     )
     assert f"not tested ({reason})" in whole_table(study).findings.summary
-    assert layout.written("tex", whole_table(study))
+    assert layout.table_text("tex", whole_table(study))
     assert methods(whole_table(study)).startswith("In an ablation study")
 
 
@@ -154,7 +154,7 @@ def test_a_seed_at_which_the_host_diverged_is_in_no_difference(tmp_path: Path) -
     del differences[1]
     assert row["delta_bleu"] == pytest.approx(float(np.mean(differences)))
     assert row["finding_bleu"] == "worse"
-    text = layout.written("md", whole_table(study))
+    text = layout.table_text("md", whole_table(study))
     assert "computed from the real lengths; Δ of rows that score base's weights: " in text, (
         "no other Δ is there"
     )
@@ -187,7 +187,7 @@ def test_first_line_and_caption_name_both_families(tmp_path: Path) -> None:
     assert "BLEU with base's weights: 1 row worse than base, 1 undecided (5 seeds). " in line
     assert line.endswith("BLEU with big's weights: 1 row worse than big (3 seeds)")
     assert "PPL with" not in line, "beams change no perplexity"
-    text = layout.written("md", table)
+    text = layout.table_text("md", table)
     assert (
         "Seed by seed, 2 rows that score base's weights are compared with base at 5 seeds" in text
     )
@@ -244,7 +244,7 @@ def test_a_paired_study_tests_trained_rows_at_common_seeds(tmp_path: Path) -> No
     for row in ("deep", "big"):
         assert rows[row]["paired"]
         assert rows[row]["delta_bleu"] == pytest.approx(float(np.mean(differences_of(row, "base"))))
-    text = layout.written("md", whole_table(study))
+    text = layout.table_text("md", whole_table(study))
     assert "Δ: difference from base, the mean over the seeds that both have" in text
     assert "Seed by seed, 2 rows are compared with base at 3 to 5 seeds" in text
     assert "With base's weights" not in whole_table(study).findings.summary
@@ -317,4 +317,4 @@ def test_a_table_without_tests_still_shows_paired_differences(tmp_path: Path) ->
     from tracking.statistics.table_rows import table
 
     plain = StudyTable(study, table(study))
-    assert "−0.5" in layout.written("md", plain)
+    assert "−0.5" in layout.table_text("md", plain)

@@ -17,7 +17,7 @@ import pytest
 import scoring_studies
 import sentence_studies as made
 from studies_on_disk import begin, finish, make_study
-from tables import by_name, scored, shown, written
+from tables import by_name, scored, shown, table_text
 
 from tracking.statistics.study_findings import find
 from tracking.statistics.table_rows import table
@@ -60,7 +60,9 @@ def test_means_and_differences_are_over_finished_seeds_of_both(mixed: Study) -> 
     )
     assert heads.published_deltas == {"ppl": 0.37, "bleu": -0.9}
     assert heads.note == "1 of 2 seeds; s4 FAILED: CUDA out of memory | 3 GiB"
-    assert "Δ: difference from base, between means over all seeds of both" in written("md", mixed)
+    assert "Δ: difference from base, between means over all seeds of both" in table_text(
+        "md", mixed
+    )
 
 
 def test_unfinished_seeds_in_the_same_state_share_their_words(tmp_path: Path) -> None:
@@ -104,11 +106,11 @@ def test_a_score_that_is_not_finite_is_not_left_out_of_the_mean(tmp_path: Path) 
         finish(study, trial, begin(study.trial_folder(trial)), 30, ppl=ppl)
     (row,) = table(study)
     assert (row.seeds, row.scores["ppl"], row.scores["bleu"]) == (2, None, 30.0)
-    assert "not finite" in written("md", study)
+    assert "not finite" in table_text("md", study)
 
 
 def test_csv_starts_with_the_contract_and_json_has_the_same_numbers(mixed: Study) -> None:
-    text = written("csv", mixed)
+    text = table_text("csv", mixed)
     assert text.startswith(HEADER + ",")
     base, heads, layers = csv.DictReader(io.StringIO(text))
     assert (base["steps"], base["params"], base["bleu"]) == ("30", "63045632", "31")
@@ -122,7 +124,7 @@ def test_csv_starts_with_the_contract_and_json_has_the_same_numbers(mixed: Study
     assert {
         layers[name] for name in ("steps", "ppl", "params", "flops", "seconds", "delta_ppl")
     } == {"missing"}
-    rows = json.loads(written("json", mixed))
+    rows = json.loads(table_text("json", mixed))
     assert [row["bleu"] for row in rows] == [31.0, 28.0, None]
     assert rows[0]["seed_values"] == {"ppl": {"1": 4.0, "2": 5.0}, "bleu": {"1": 30.0, "2": 32.0}}
     assert (rows[0]["sd_bleu"], rows[1]["sd_bleu"]) == (pytest.approx(math.sqrt(2)), None)
@@ -130,7 +132,7 @@ def test_csv_starts_with_the_contract_and_json_has_the_same_numbers(mixed: Study
 
 
 def test_markdown_and_latex_have_the_columns_and_words_of_the_terminal(mixed: Study) -> None:
-    lines = written("md", mixed).splitlines()
+    lines = table_text("md", mixed).splitlines()
     cells = []
     for line in lines[:5]:
         fields = line.replace("\\|", "/").split("|")[1:-1]
@@ -163,20 +165,20 @@ def test_markdown_and_latex_have_the_columns_and_words_of_the_terminal(mixed: St
         "1 h 01 min",
     ]
     assert layers[2:4] == ["missing", "–"]
-    assert "measured on dev" in written("md", mixed)
-    assert "Differences of rows with fewer than 3 seeds are not tested" in written("md", mixed)
+    assert "measured on dev" in table_text("md", mixed)
+    assert "Differences of rows with fewer than 3 seeds are not tested" in table_text("md", mixed)
     changes = [row.change for row in table(mixed)[1:]]
     assert [heads[1], layers[1]] == [f"{changes[0]}<br>1 of 2 seeds; s4 FAILED", changes[1]]
-    for text in (shown(mixed, 200), written("tex", mixed)):
+    for text in (shown(mixed, 200), table_text("tex", mixed)):
         assert all(word in text for word in ("params", "FLOPs", "time"))
 
 
 def test_a_caption_speaks_of_shown_columns_alone(mixed: Study) -> None:
     for text in ("FLOPs: ", "time: measured", "difference from base, between means"):
-        assert text in written("md", mixed)
-        assert text not in written("tex", mixed), "its caption is that of a paper"
+        assert text in table_text("md", mixed)
+        assert text not in table_text("tex", mixed), "its caption is that of a paper"
     captions = {
-        name: layout.written(
+        name: layout.table_text(
             "md", replace(whole_table(mixed, mixed.task.headline), view=View(columns=(name,)))
         )
         for name in ("bleu", "ppl_s1", "paper_ppl", "best_ppl")
@@ -219,24 +221,24 @@ def test_a_row_scored_with_other_settings_has_no_difference_that_they_change(
 def test_a_caption_names_the_settings_and_a_cell_what_is_not_compared(tmp_path: Path) -> None:
     plain_study = scored(tmp_path / "usual", ("base", 1, {}), ("a_heads_1", 1, {}))
     averaged = scored(tmp_path / "averaged", ("base", 1, {"beam": 8, "average_checkpoints": 5}))
-    for text in (written("md", plain_study), " ".join(shown(plain_study).split())):
+    for text in (table_text("md", plain_study), " ".join(shown(plain_study).split())):
         assert "measured on dev, beam 4, α 0.6, last checkpoint; BLEU: sacreBLEU's 13a" in text
         assert "decode" not in text
     caption = "on the dev set (beam 4, α 0.6, last checkpoint) [BLEU nrefs:1]."
     assert caption in paragraph(plain_study)
-    assert "on dev, beam 8, α 0.6, mean of the last 5 checkpoints;" in written("md", averaged)
+    assert "on dev, beam 8, α 0.6, mean of the last 5 checkpoints;" in table_text("md", averaged)
     study = scored(
         tmp_path / "beams",
         ("a_heads_1", 1, {}),
         ("base", 1, {"beam": 8}),
         ("c_layers_2", 1, {"beam": 8}),
     )
-    text = written("md", study)
+    text = table_text("md", study)
     assert "decode.beam 4, not 8 | 4.50 | 0.00 |" in text
     assert "measured on dev, beam 8," in text
-    assert ",0,other settings," in written("csv", study)
+    assert ",0,other settings," in table_text("csv", study)
     assert "decode.beam 4, not 8" in shown(study)
-    assert json.loads(written("json", study))[0]["other_decode"] == ["beam"]
+    assert json.loads(table_text("json", study))[0]["other_decode"] == ["beam"]
 
 
 def test_a_row_that_only_scoring_sets_apart_is_to_be_scored_again(tmp_path: Path) -> None:
@@ -245,7 +247,7 @@ def test_a_row_that_only_scoring_sets_apart_is_to_be_scored_again(tmp_path: Path
         *(("base", seed, {}) for seed in (1, 2, 3)),
         ("a_heads_1", 1, {"beam": 8}),
     )
-    text = layout.written("md", whole_table(study))
+    text = layout.table_text("md", whole_table(study))
     assert "decode.beam 8, not 4: a_heads_1. For a fair comparison, score these rows" in text
 
 
@@ -254,8 +256,8 @@ def test_a_power_line_is_about_shown_rows_alone(tmp_path: Path) -> None:
     table_of_study = whole_table(study)
     trained = ("base", "deep", "big")
     shown_rows = [row for row in table_of_study.rows if row.row in trained]
-    whole = layout.written("md", table_of_study)
-    text = layout.written("md", replace(table_of_study, rows=shown_rows))
+    whole = layout.table_text("md", table_of_study)
+    text = layout.table_text("md", replace(table_of_study, rows=shown_rows))
     assert "BLEU with base's weights: 80 % power" in whole
     assert "BLEU: 80 % power" in text
     assert "weights: 80 % power" not in text
@@ -273,7 +275,7 @@ def test_undecided_rows_with_enough_seeds_need_no_more(tmp_path: Path) -> None:
     for trial in study.trials:
         score = bleu[trial.row][trial.seed - 1]
         finish(study, trial, begin(study.trial_folder(trial)), 30, bleu=score)
-    text = layout.written("md", whole_table(replace(study, margins={"bleu": 0.5})))
+    text = layout.table_text("md", whole_table(replace(study, margins={"bleu": 0.5})))
     line = next(line for line in text.splitlines() if "Undecided" in line)
     assert line.endswith(
         "Undecided although the seeds give 80 % power at a difference of δ: a_heads_1, c_layers_2."

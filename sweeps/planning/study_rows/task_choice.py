@@ -1,4 +1,4 @@
-"""The task of a command: its overrides name it, or the study that they name."""
+"""Which task a command line means: that of `task=NAME`, or of the study that it names."""
 
 from collections.abc import Iterator
 from dataclasses import replace

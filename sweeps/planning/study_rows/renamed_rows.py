@@ -17,7 +17,9 @@ from sweeps.problems import RefusedError
 from tracking.shell import quoted
 
 
-def known_rows(composition: Composition, record: StudyRecord, here: Path) -> dict[str, str]:
+def names_of_renamed_rows(
+    composition: Composition, record: StudyRecord, here: Path
+) -> dict[str, str]:
     """By the name of a row's file, the name under which the study has the row, unless that name
     still has a file."""
     folders = Folders(here, record.source)
@@ -38,7 +40,7 @@ def known_rows(composition: Composition, record: StudyRecord, here: Path) -> dic
     return recorded_names
 
 
-def without(
+def without_renamed_rows(
     composition: Composition, recorded_names: Mapping[str, str], record: StudyRecord
 ) -> Composition:
     """The composition without these rows, and with a note on each."""
@@ -77,7 +79,7 @@ def _recorded_name(row: ComposedRow, record: StudyRecord, missing: Collection[st
     for trial in record.study.trials:
         if trial.row not in missing:
             continue
-        config = schema.seeded(row.settings.trial, trial.seed)
+        config = schema.seeded(row.settings.config, trial.seed)
         key = schema.trial_key(config, trial.seed, task.fingerprint(config))
         host = record.study.host(trial)
         if host is not None and key == host.key:
