@@ -157,16 +157,23 @@ class resumable:  # noqa: N801 - it reads like a function
     def __iter__(self) -> Iterator[Any]:
         resumed = self._resumed
         self._resumed = None
-        if resumed is not None:
-            set_random_states(resumed["begun"])
+        if resumed is None:
+            return self._epoch()
+        if resumed["batches"] >= len(self):  # the epoch had ended, and the next one begins
+            set_random_states(resumed["now"])
+            return self._epoch()
+        set_random_states(resumed["begun"])
+        batches = self._epoch()
+        for _ in islice(batches, resumed["batches"]):
+            pass
+        set_random_states(resumed["now"])
+        return batches
+
+    def _epoch(self) -> Iterator[Any]:
+        """The batches of an epoch that begins now."""
         self._begun = random_states()
         self._batches = 0
-        batches = iter(self.loader)
-        if resumed is not None:
-            for _ in islice(batches, resumed["batches"]):
-                self._batches += 1
-            set_random_states(resumed["now"])
-        return self._counted(batches)
+        return self._counted(iter(self.loader))
 
     def _counted(self, batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:

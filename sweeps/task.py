@@ -164,6 +164,7 @@ class Trial(Protocol[Config_co]):
         self, step: int, state: Any, score: float | None = None, *, random: bool = False
     ) -> None:
         """Save the state after ``step``. It is copied now and written while training continues.
+        Report the step first, since a resumed trial goes on after it.
 
         With ``random``, it also saves the states of Python's, NumPy's and torch's random numbers,
         so that a resumed trial draws the same ones. This works with one worker, and leaves out

@@ -174,10 +174,9 @@ class Study:
 
     def host(self, trial: StudyTrial) -> StudyTrial | None:
         """The trial whose weights this one only scores; None if it trains its own."""
-        for candidate in self.trials:
-            if candidate.name == trial.weights:
-                return candidate
-        return None
+        if not trial.weights:
+            return None
+        return next((other for other in self.trials if other.name == trial.weights), None)
 
     def host_fault(self, trial: StudyTrial) -> str:
         """Why a trial that only scores has no weights, such as "base-s1 failed"; or ""."""

@@ -173,7 +173,8 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
     ) -> None:
         if "process" in result:
             self._start(trial.trial_id, result.pop("process"))
-        self.queue.take(trial.trial_id, result["attempt"], result["events"])
+        # Tune keeps the result of each trial, with all that is left in it
+        self.queue.take(trial.trial_id, result["attempt"], result.pop("events"))
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         self.handles.pop(trial.trial_id, None)
@@ -202,11 +203,11 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
         self.queue.start(process, lambda order: handle.obey.remote(order))
 
     def _did_not_start(self) -> None:
-        """Another process follows. A node on which none can start ends the sweep: each trial would
-        wait for it."""
+        """Another process follows. If none can start and no trial runs, the sweep ends: each trial
+        would wait."""
         self.failed_starts += 1
         fault = self.fault()
-        if fault or self.failed_starts >= FAILED_STARTS:
+        if fault or (self.failed_starts >= FAILED_STARTS and not self.queue.is_busy):
             self.queue.stopping.end(fault or NO_START)
 
 

@@ -1,8 +1,9 @@
 """The verbs ``drop`` and ``rm`` move folders to the trash. Without --yes, they only list them."""
 
 import os
+import resource
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -24,8 +25,8 @@ from sweeps.problems import Problem, RefusedError, refusal, refuse
 from sweeps.verbs.command import guarded, names_and_overrides
 from sweeps.verbs.names import trials_of, unknown_name
 from tracking.card import Card
-from tracking.files import unless_damaged
-from tracking.study import Study, StudyTrial, read_study, write_study
+from tracking.files import DamagedFileError, unless_damaged
+from tracking.study import Study, StudyMissing, StudyTrial, read_study, write_study
 from tracking.trial import TrialFolder
 
 Yes = Annotated[
@@ -132,6 +133,7 @@ def checkpoint_places(trials: Sequence[TrialFolder]) -> list[str]:
 @contextmanager
 def holding(locks: Iterable[AbstractContextManager[None]]) -> Iterator[None]:
     """Hold these locks. Raises RefusedError with all locks that other processes hold."""
+    _allow_open_files()
     problems: list[Problem] = []
     with ExitStack() as stack:
         for lock in locks:
@@ -141,6 +143,13 @@ def holding(locks: Iterable[AbstractContextManager[None]]) -> Iterator[None]:
                 problems += error.problems
         refuse(problems)
         yield
+
+
+def _allow_open_files() -> None:
+    """As many as the system lets this process open: each lock is an open file."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(OSError, ValueError):  # a system may have a lower limit than it names
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 @contextmanager
@@ -264,9 +273,9 @@ def _study_name(runs: Path, name: str) -> str:
 
 
 def trials_below(study: Path) -> list[TrialFolder]:
-    """Every folder of a study that may hold a trial, even if `study.json` is damaged."""
-    return [
-        TrialFolder(path, ANY)
-        for path in sorted(study.iterdir())
-        if path.is_dir() and path.name[0] != "."
-    ]
+    """The trials of a study: all folders that may hold one, even if `study.json` is damaged, and all
+    that it records, since a sweep also holds trials that have no folder yet."""
+    names = {path.name for path in study.iterdir() if path.is_dir() and path.name[0] != "."}
+    with suppress(StudyMissing, DamagedFileError):
+        names.update(trial.name for trial in read_study(study).trials)
+    return [TrialFolder(study / name, ANY) for name in sorted(names)]

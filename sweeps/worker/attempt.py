@@ -320,6 +320,7 @@ class Attempt:
 
     def end_diverged(self, error: DivergedError) -> None:
         """End the attempt as diverged, as the work has reported, with the scores so far."""
+        self._heard()  # sends the report of this step
         if self.rank:
             return
         self.store.settle()

@@ -7,6 +7,7 @@ changes the number of FLOPs or steps, and a plan knows both.
 
 import hashlib
 import json
+import math
 import os
 import sys
 import time
@@ -16,6 +17,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from sweeps.command_task.command_task import CommandTask
 from sweeps.config.schema import Schema
@@ -28,22 +31,32 @@ STATUS = Path("/proc/self/status")
 CLEAR = Path("/proc/self/clear_refs")
 PEAK = "VmHWM:"
 RESET_PEAK = "5"
+CHILDREN_S = 1.0
+"""Between two looks at the CPU time of running children."""
 
 
 class CpuTime:
-    """CPU seconds of a trial's workers, each since it began to work: of its process and its
-    children that have ended.
+    """CPU seconds of a trial's workers, each since it began to work: of its process and all that it
+    has started.
 
-    ``others`` are those of the other workers, as the last poll brought them: about a second old.
+    The system counts a child with its parent once the child has ended. What runs is asked for its
+    time, about once a second. ``others`` are those of the other workers, as the last poll brought
+    them: about a second old.
     """
 
     def __init__(self) -> None:
         self.others = 0.0
-        self._before = _used()
+        self._looked = -math.inf
+        self._most = 0.0  # with the children that ran at the last look
+        self._before = _used() + _used_by_children()
 
     @property
     def own(self) -> float:
-        return _used() - self._before
+        ended = _used() - self._before
+        if time.monotonic() - self._looked >= CHILDREN_S:
+            self._looked = time.monotonic()
+            self._most = max(self._most, ended + _used_by_children())
+        return max(self._most, ended)
 
     @property
     def total(self) -> float:
@@ -51,8 +64,28 @@ class CpuTime:
 
 
 def _used() -> float:
+    """By this process, and by its children that have ended."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
+
+
+def _used_by_children() -> float:
+    """By all processes below this one that run, and by their children that have ended."""
+    seconds = 0.0
+    for child in _running_below(os.getpid()):
+        with suppress(psutil.Error):
+            times = psutil.Process(child).cpu_times()
+            seconds += times.user + times.system + times.children_user + times.children_system
+    return seconds
+
+
+def _running_below(process: int) -> Iterator[int]:
+    """The process IDs, by Linux's own lists; none on another system."""
+    for path in Path(f"/proc/{process}/task").glob("*/children"):
+        with suppress(OSError):
+            for child in map(int, path.read_text().split()):
+                yield child
+                yield from _running_below(child)
 
 
 class TrainingTime:

@@ -150,6 +150,19 @@ def test_what_cannot_be_dropped_is_refused(
     assert contents(whole) == files_before
 
 
+def test_a_study_whose_trials_wait_without_folders_is_neither_removed_nor_renamed(
+    folder: Path,
+) -> None:
+    """A sweep holds its pending trials from its first moment, before any of them has a folder."""
+    study = study_in(folder)
+    waiting = study.trial_folder(study.trials[-1])
+    shutil.rmtree(waiting.path)
+    with trial_lock(waiting):
+        for words in (["rm", "synthetic-tiny", "--yes"], ["rename", "synthetic-tiny", "new"]):
+            assert "big-s2 is being run by another process" in refusal(folder, *words)
+    assert names(study_in(folder)) == names(study)
+
+
 def test_a_running_trial_is_neither_dropped_nor_removed(folder: Path) -> None:
     study = study_in(folder)
     with trial_lock(study.trial_folder(study.trials[-1])):

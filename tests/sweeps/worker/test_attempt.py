@@ -32,6 +32,7 @@ trial.report(4, {"train/loss": 0.25})
 trial.checkpoint(4, {"total": 2.0})
 trial.evaluated("dev", {"score": 2.0}, {"texts/dev.txt": "one\\n"}, [{"part": 1}, {"part": 3}])
 """
+DIVERGES = "raise DivergedError('loss is nan', 4)"
 
 
 def test_all_calls_become_events_in_their_order(tmp_path: Path) -> None:
@@ -53,6 +54,17 @@ def test_all_calls_become_events_in_their_order(tmp_path: Path) -> None:
     assert isinstance(finished, Finished)
     assert (finished.step, finished.steps, finished.costs["params"]) == (4, None, 7)
     assert finished.scores["dev"]["score"] == 2.0
+
+
+def test_the_report_of_the_step_at_which_it_diverges_is_sent(tmp_path: Path) -> None:
+    body = "from sweeps.task import DivergedError\n" + "\n".join(
+        [*(f'trial.report({step}, {{"train/loss": 1.0}})' for step in (1, 2, 3, 4)), DIVERGES]
+    )
+    events = events_of(tmp_path, body)
+    assert [event.step for event in events if isinstance(event, Report)] == [1, 2, 3, 4]
+    finished = events[-1]
+    assert isinstance(finished, Finished)
+    assert (finished.step, finished.diverged) == (4, 4)
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,11 @@
 """What a trial costs if its training is interrupted, diverges or ends early: one worker in this
 process, by a clock that stands still unless the work moves it."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import PIPE
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +13,7 @@ import pytest
 from driven_trial import driver_of
 
 from sweeps.worker.events import Event, Finished, Noticed
+from sweeps.worker.pace import CpuTime
 
 Costs = dict[str, Any]
 CostsOf = Callable[..., Costs]
@@ -45,6 +49,7 @@ def costs_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CostsOf:
     for module in ("attempt_costs", "pace"):
         monkeypatch.setattr(f"sweeps.worker.{module}.time", clock)
     monkeypatch.setattr("sweeps.worker.pace._used", lambda: now)
+    monkeypatch.setattr("sweeps.worker.pace._used_by_children", lambda: 0.0)
 
     def run(body: str, **settings: Any) -> Costs:
         driver = driver_of(tmp_path, body, tell, **{"steps": 8, "costs": PLANNED, **settings})
@@ -125,3 +130,25 @@ def test_an_attempt_that_only_evaluates_what_ended_early_trains_nothing(costs_of
     assert costs["seconds"] == costs["cpu_seconds"] == 30.0
     assert costs["flops"] == 3e9
     assert "pace" not in costs
+
+
+BURN = "import time\nwhile time.process_time() < 0.5: pass\nprint('done', flush=True)\ninput()"
+IN_ITS_CHILD = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {BURN!r}])"
+
+
+@pytest.mark.parametrize("program", [BURN, IN_ITS_CHILD], ids=["a child", "a grandchild"])
+def test_cpu_seconds_count_processes_that_still_run_and_each_once(
+    program: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sweeps.worker.pace.CHILDREN_S", 0.0)
+    cpu = CpuTime()
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "done\n"
+        while_running = cpu.own
+        child.communicate("\n")
+    assert while_running >= 0.45, "the system counts in clock ticks"
+    after_its_end = cpu.own
+    assert after_its_end >= while_running
+    assert after_its_end < while_running + 0.45, "not once more"

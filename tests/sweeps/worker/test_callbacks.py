@@ -1,10 +1,11 @@
 """`allelse.callbacks` with the real Trainer and the real Lightning: killed within an epoch of an
 ordinary loader, a trial ends with the weights of one that was not."""
 
+import random
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -193,6 +194,22 @@ def test_the_loss_of_lightning_is_the_mean_of_the_batches_of_a_step(tmp_path: Pa
     losses = [line["metrics"]["train/loss"] for line in journal]
     assert losses == pytest.approx([1.5] * len(losses))
     assert losses
+
+
+def test_after_a_checkpoint_of_the_last_batch_the_next_epoch_begins() -> None:
+    class Shuffled(list[int]):
+        def __iter__(self) -> Iterator[int]:
+            return iter(random.sample([*range(len(self))], len(self)))
+
+    random.seed(7)
+    loader = resumable(Shuffled(range(20)))
+    first = list(loader)
+    state = loader.state_dict()
+    second = list(loader)
+    random.seed(8)
+    resumed = resumable(Shuffled(range(20)))
+    resumed.load_state_dict(state)
+    assert list(resumed) == second != first
 
 
 def test_a_loader_without_a_length_is_refused() -> None:

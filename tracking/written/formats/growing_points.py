@@ -17,8 +17,9 @@ class GrowingPoints(ABC):
         self._source = source
         self._once = PointsOnce()
 
-    def skip_to_end(self) -> None:
+    def skip_to_end(self, until: float, /) -> None:
         self._file.skip_to_end()
+        self._once.forget_after(until)
 
     def complete(self) -> None:
         self._file.complete()
