@@ -63,7 +63,7 @@ class Keep:
     and those of ``steps``.
 
     Only multiples of ``every`` count as ``newest``. A checkpoint of another step, such as that of a
-    stop, stays until there is a newer one, and takes the place of none. Compute ``steps`` from keys
+    stop or the last one, stays until there is a newer one, and takes the place of none. Compute ``steps`` from keys
     that affect training or scores, never from keys that only observe.
     """
 

@@ -76,7 +76,7 @@ class KeyHints:
         if keys:
             names = ", ".join(key.removeprefix(prefix) for key in keys)
             return f"keys under {branch} are {names}"
-        if branch == GROUP:
+        if branch == GROUP and GROUP in self.schema.groups:
             return f"{self.schema.task.name} has no keys under {GROUP} yet"
         return "`allelse config` shows every key"
 

@@ -82,11 +82,6 @@ class Queue:
         """Whether no process needs to start or to continue."""
         return not (self._waiting or self._busy)
 
-    @property
-    def is_busy(self) -> bool:
-        """Whether any process has a trial."""
-        return bool(self._busy)
-
     def knows(self, process: str) -> bool:
         """Whether this process has begun a trial and has not ended."""
         return process in self._busy

@@ -203,11 +203,11 @@ class TuneCallback(tune.Callback):  # type: ignore[misc]
         self.queue.start(process, lambda order: handle.obey.remote(order))
 
     def _did_not_start(self) -> None:
-        """Another process follows. If none can start and no trial runs, the sweep ends: each trial
-        would wait."""
+        """Another process follows. A node on which none can start ends the sweep: each trial would
+        wait for it."""
         self.failed_starts += 1
         fault = self.fault()
-        if fault or (self.failed_starts >= FAILED_STARTS and not self.queue.is_busy):
+        if fault or self.failed_starts >= FAILED_STARTS:
             self.queue.stopping.end(fault or NO_START)
 
 

@@ -8,6 +8,7 @@ from contextlib import suppress
 from importlib.machinery import PathFinder
 from importlib.metadata import entry_points
 from pathlib import Path
+from shutil import which
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -99,7 +100,7 @@ def _advice_on_name(name: str) -> str:
     words = name.split()
     if name.endswith(".py") and len(words) == 1:
         words = ["python", name]
-    if len(words) > 1:
+    if len(words) > 1 and which(words[0]):
         return f"to run a command as a task, type `{command('init', 'NAME', '--', *words)}`"
     return "must be a module name: a letter, then letters, digits and _; not a keyword of Python"
 

@@ -39,8 +39,8 @@ class CpuTime:
     """CPU seconds of a trial's workers, each since it began to work: of its process and all that it
     has started.
 
-    The system counts a child with its parent once the child has ended. What runs is asked for its
-    time, about once a second. ``others`` are those of the other workers, as the last poll brought
+    The system counts a child with its parent once the child has ended. On Linux, children that run
+    are asked for their time, about once a second. ``others`` are those of the other workers, as the last poll brought
     them: about a second old.
     """
 
@@ -149,7 +149,7 @@ class TrainingTime:
         self.leave_out_pause()
 
     def leave_out_pause(self) -> None:
-        """The time since ``pause`` does not count, even if training has gone on since now."""
+        """The time since ``pause`` does not count, even if training goes on from now."""
         self._since = time.monotonic()
         self._cpu_since = self._cpu.total
 

@@ -31,8 +31,8 @@ MLFLOW_METRIC = re.compile(r"(?:^|/)[0-9a-f]{32}/metrics/(?P<name>.+)$")
 class Reading(Protocol):
     """A source that is read as it grows."""
 
-    def skip_to_end(self, until: float, /) -> None:
-        """Only what comes from now on is read. Points after the step ``until`` may come again."""
+    def skip_to_end(self) -> None:
+        """Only what comes from now on is read."""
 
     def complete(self) -> None:
         """The program has ended well: a last line without a newline is whole."""

@@ -23,7 +23,7 @@ class StandardOutput:
         self._position = Position()
         self._last_values: dict[str, tuple[float, int | None]] = {}
 
-    def skip_to_end(self, _until: float, /) -> None:
+    def skip_to_end(self) -> None:
         self._file.skip_to_end()
         self._position = Position()
 

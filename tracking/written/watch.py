@@ -1,7 +1,6 @@
 """The metrics that a training program writes below a folder and on standard output, while it
 runs."""
 
-import math
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,12 +14,11 @@ from tracking.written.standard_output import StandardOutput
 class WrittenMetrics:
     """Reads whole lines and records alone; a half-written one is read when it is whole.
 
-    Begin before the program starts: what is there already belongs to ``earlier`` attempts. The
-    program goes on after the step ``until``, and may write later points of theirs again.
+    Begin before the program starts: what is there already belongs to ``earlier`` attempts.
     ``notices``: what could not be read, and why, each once.
     """
 
-    def __init__(self, folder: Path, stdout: Path, until: float = math.inf) -> None:
+    def __init__(self, folder: Path, stdout: Path) -> None:
         self.notices: list[str] = []
         self._folder = folder
         self._stdout = stdout
@@ -30,7 +28,7 @@ class WrittenMetrics:
         self._readings[stdout] = StandardOutput(stdout)
         self.earlier = self.poll()
         for reading in self._readings.values():
-            reading.skip_to_end(until)
+            reading.skip_to_end()
 
     def poll(self) -> list[WrittenPoint]:
         """The new points since the last call, by source in the order of writing. Never raises for

@@ -66,8 +66,7 @@ class CommandTrial:
         mark = f"{self.out}:{self.trial.rank}"
         end_marked(mark)
         beginning = self._beginning()
-        journal_end = self.saved_step if beginning.is_exact else math.inf
-        self.points = WrittenMetrics(self.out, self.output_path, until=journal_end)
+        self.points = WrittenMetrics(self.out, self.output_path)
         self._take_earlier(self.points.earlier, beginning)
         if self.definition.checkpoint is not None and not self.trial.rank:
             self.checkpoints = CheckpointWatch(self.out, self.definition.checkpoint)
@@ -121,7 +120,7 @@ class CommandTrial:
         self.output_path.unlink(missing_ok=True)
 
     def _take_earlier(self, points: list[WrittenPoint], start: Beginning) -> None:
-        """What earlier attempts wrote. Unless the beginning is exact, the journal lacks a part."""
+        """What earlier attempts wrote. The journal may lack a part of it, unless it is exact."""
         if start.is_exact or self.trial.rank:
             self.recording.remember(points)
         else:

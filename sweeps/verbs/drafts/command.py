@@ -43,9 +43,9 @@ def write_draft(name: str, typed: Sequence[str], here: Path) -> None:
 
 
 def _refuse_program_as_name(name: str, words: Sequence[str]) -> None:
-    """Raises RefusedError for `init python train.py`: its name is a program, and its command is
-    none."""
-    if which(name) and not which(words[0]):
+    """Raises RefusedError for `init python train.py`: its name is a program, and its command a
+    script that is none."""
+    if which(name) and words[0].endswith(".py") and not which(words[0]):
         typed = command("init", "NAME", "--", name, *words)
         raise refusal("NAME", f'is "{name}", a program', f"a name comes first: type `{typed}`")
 

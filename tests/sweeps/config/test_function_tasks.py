@@ -191,6 +191,12 @@ def test_a_key_that_resembles_none_is_refused_with_all_of_them(folder: Path, wor
     assert "did you mean" not in message, "the group alone is no likeness"
 
 
+def test_a_task_without_arguments_has_no_hint_at_them(folder: Path) -> None:
+    message = refusal(folder, "plan", "task=translation", "args.foo=1")
+    assert "args.foo (command line) is not a key" in message
+    assert "under args" not in message
+
+
 def test_no_steps_are_refused_by_their_key(folder: Path) -> None:
     message = refusal(folder, "plan", "task=spiral", "steps=0")
     assert "args.steps (command line) is 0 must be a whole number of at least 1" in message

@@ -18,6 +18,7 @@ REFUSED = [
     ("class", "a keyword of Python"),
     ("train.py", "type `allelse init NAME -- python train.py`"),
     ("python train.py --lr 3", "type `allelse init NAME -- python train.py --lr 3`"),
+    ("my task", "must be a module name"),
     ("translation", "an installed task"),
     ("random", "an installed module, which random.py would shadow"),
 ]

@@ -2,7 +2,6 @@
 once."""
 
 import json
-import math
 import os
 import sqlite3
 import subprocess
@@ -28,9 +27,9 @@ class Program:
         self.stdout = folder / "stdout"
         self.watch()
 
-    def watch(self, until: float = math.inf) -> None:
-        """As a new attempt does, which goes on after the step ``until``."""
-        self.metrics = WrittenMetrics(self.folder, self.stdout, until)
+    def watch(self) -> None:
+        """As a new attempt does."""
+        self.metrics = WrittenMetrics(self.folder, self.stdout)
 
     def append(self, name: str, text: str) -> None:
         path = self.stdout if name == "stdout" else self.folder / name
@@ -45,31 +44,6 @@ class Program:
 @pytest.fixture
 def program(tmp_path: Path) -> Program:
     return Program(tmp_path)
-
-
-@pytest.mark.parametrize("name", ["log.csv", "metrics.json", "checkpoint-4/trainer_state.json"])
-def test_points_after_the_resumed_step_are_read_again_where_a_file_is_rewritten(
-    program: Program, name: str
-) -> None:
-    """The journal ends at the resumed step. The command writes the whole file once more."""
-
-    def written(last: int, lost: float) -> str:
-        losses = {step: 1.0 / step if step <= 2 else lost / step for step in range(1, last + 1)}
-        if name.endswith(".csv"):
-            return "".join(["step,loss\n", *(f"{step},{loss}\n" for step, loss in losses.items())])
-        records = [{"step": step, "loss": loss} for step, loss in losses.items()]
-        return json.dumps({"log_history": records})
-
-    path = program.folder / name
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(written(4, lost=7.0))
-    program.watch(until=2)
-    assert [point.step for point in program.metrics.earlier] == [1, 2, 3, 4]
-    assert program.points() == []
-    path.write_text("")
-    program.points()
-    path.write_text(written(5, lost=1.0))
-    assert program.points() == [("loss", 1 / 3, 3), ("loss", 0.25, 4), ("loss", 0.2, 5)]
 
 
 def test_half_a_line_of_json_is_read_when_it_is_whole(program: Program) -> None:

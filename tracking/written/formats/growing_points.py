@@ -17,9 +17,8 @@ class GrowingPoints(ABC):
         self._source = source
         self._once = PointsOnce()
 
-    def skip_to_end(self, until: float, /) -> None:
+    def skip_to_end(self) -> None:
         self._file.skip_to_end()
-        self._once.forget_after(until)
 
     def complete(self) -> None:
         self._file.complete()

@@ -29,9 +29,8 @@ class JsonDocument:
         self._stamp = FileStamp(path)
         self._once = PointsOnce(earlier)
 
-    def skip_to_end(self, until: float, /) -> None:
-        """A document has no end to append to: it is written again with all that it holds."""
-        self._once.forget_after(until)
+    def skip_to_end(self) -> None:
+        """A document has no end to append to."""
 
     def complete(self) -> None:
         """A document has no last line."""

@@ -58,7 +58,7 @@ class MlflowDatabase:
         self._stamps = (FileStamp(path), FileStamp(log))
         self._newest = 0
 
-    def skip_to_end(self, _until: float, /) -> None:
+    def skip_to_end(self) -> None:
         """Rows have no end that is half written."""
 
     def complete(self) -> None:

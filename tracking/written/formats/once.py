@@ -25,13 +25,6 @@ class PointsOnce:
         """The file is read from its beginning."""
         self._read.clear()
 
-    def forget_after(self, step: float) -> None:
-        """Points of later steps are new again: training goes on after this one."""
-        for occurrence in [*self._given]:
-            _, given_step = occurrence
-            if given_step is not None and given_step > step:
-                del self._given[occurrence]
-
     def new(self, points: Iterable[WrittenPoint]) -> Iterator[WrittenPoint]:
         """The points that were not given yet."""
         for point in points:
