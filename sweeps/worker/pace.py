@@ -40,8 +40,8 @@ class CpuTime:
     has started.
 
     The system counts a child with its parent once the child has ended. On Linux, children that run
-    are asked for their time, about once a second. ``others`` are those of the other workers, as the last poll brought
-    them: about a second old.
+    are asked for their time, about once a second. ``others`` are those of the other workers, as the
+    last poll brought them: about a second old.
     """
 
     def __init__(self) -> None:
