@@ -18,8 +18,9 @@ from benchmarks.arithmetic import Arithmetic
 from benchmarks.contest import Contestant, ours
 from benchmarks.timing import Rounds, Task, in_rounds
 from benchmarks.workloads import SEED, Workload, prepared_text, settings_of
+from sweeps.checkpoints.reader import CheckpointReader
+from sweeps.checkpoints.store import CheckpointStore
 from sweeps.task import Keep
-from sweeps.worker.checkpoints import Checkpoints
 from tracking.json_lines.journal import JournalLine
 from tracking.trial import TrialFolder
 from transformer.card import CARD
@@ -158,7 +159,7 @@ def checkpoint_stall(workload: Workload, times: int = 3) -> dict[str, Any]:
     steps = []
     waits = []
     with tempfile.TemporaryDirectory() as folder:
-        checkpoints = Checkpoints(folder, "0" * 64, 1, Keep(newest=1))
+        checkpoints = CheckpointStore(CheckpointReader(folder, "0" * 64, attempt=1), Keep(newest=1))
         for _ in range(times):
             began = time.perf_counter()
             train_step(

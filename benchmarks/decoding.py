@@ -38,10 +38,9 @@ from benchmarks.record import Result
 from benchmarks.sheet import MET, MISSED, Sheet, to_markdown, to_terminal
 from benchmarks.timing import Rounds, in_rounds
 from benchmarks.workloads import prepared_text, settings_of
+from sweeps.checkpoints.reader import CheckpointReader
 from sweeps.fields import parse
 from sweeps.problems import Problem, RefusedError
-from sweeps.task import Keep
-from sweeps.worker.checkpoints import Checkpoints
 from tracking.card import Card
 from tracking.trial import TrialFolder
 from transformer.config import DecodeConfig, TrialConfig
@@ -325,7 +324,7 @@ def _read_trial(folder: Path) -> tuple[TrialConfig, Path]:
 def _last_weights(folder: Path) -> dict[str, Tensor]:
     key = yaml.safe_load((folder / "config.yaml").read_text("utf-8"))["key"]
     lineage = TrialFolder(folder, Card("any", 1, ())).lineage()
-    newest = Checkpoints(str(folder / "checkpoints"), key, 10**9, Keep(), lineage=lineage).newest()
+    newest = CheckpointReader(str(folder / "checkpoints"), key, lineage).newest()
     if newest is None:
         raise RefusedError(
             [Problem("--trial", f"{folder} has no complete checkpoint", "must be a trained trial")]

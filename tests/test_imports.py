@@ -162,7 +162,7 @@ def test_tracking_imports_nothing_of_ours_and_neither_torch_nor_a_scheduler() ->
         ("sentencepiece", ("transformer/data/vocabulary.py",)),
         ("sacrebleu", ("transformer/decoding", "transformer/data/sacrebleu_sets.py")),
         ("sacremoses", ("transformer/decoding/evaluation.py",)),
-        ("safetensors", ("sweeps/worker/plain_state.py", "transformer/decoding/export.py")),
+        ("safetensors", ("sweeps/checkpoints/plain_state.py", "transformer/decoding/export.py")),
         ("ctranslate2", ("transformer/decoding/export.py",)),
         ("mlflow", ("tracking", "transformer/verbs/export.py")),
         ("pandas", ("tracking/table/frames.py",)),

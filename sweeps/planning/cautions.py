@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
+from sweeps.checkpoints.folders import folders_at
 from sweeps.planning.plan import Plan
 from sweeps.planning.plan_lock import planned_lock_line
 from sweeps.planning.studies.advice import some_of
-from sweeps.worker.checkpoint_files import folders_at
 from tracking.study_lock import FOLLOWS
 from tracking.uri import without_password
 

@@ -1,7 +1,6 @@
 """A finished trial of another study that can replace a planned one, which then needn't be
 trained."""
 
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -9,10 +8,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+from sweeps.checkpoints.reader import CheckpointReader
 from sweeps.processes.storage import answer_in_time
-from sweeps.task import Keep
-from sweeps.worker.checkpoints import Checkpoints
-from tracking.attempts import Lineage
 from tracking.code import SameCode
 from tracking.files import unless_damaged
 from tracking.provenance import Provenance, SourceTrial, trained_by
@@ -50,8 +47,8 @@ class Source:
         config = unless_damaged(self.folder.config, None) or {}
         return self.folder.checkpoints_url(config.get("paths", {}).get("checkpoints"))
 
-    def store(self) -> Checkpoints:
-        """Its checkpoints, to be read. Raises DamagedFileError."""
+    def reader(self) -> CheckpointReader:
+        """Its checkpoints. Raises DamagedFileError."""
         return all_checkpoints(self.folder, self.checkpoints, self.trial.key)
 
     @property
@@ -92,7 +89,7 @@ class Source:
         return set()
 
     def _read_steps(self) -> set[int]:
-        return self.store().steps()
+        return self.reader().steps()
 
     def last_saved(self) -> int | None:
         """The step of its last checkpoint as the journal has it, whether it is still there or
@@ -120,9 +117,9 @@ class Source:
         return True
 
 
-def all_checkpoints(folder: TrialFolder, url: str, key: str) -> Checkpoints:
-    """The checkpoints of all attempts of a trial, to be read. Raises DamagedFileError."""
-    return Checkpoints(url, key, sys.maxsize, Keep(), lineage=folder.lineage() or Lineage())
+def all_checkpoints(folder: TrialFolder, url: str, key: str) -> CheckpointReader:
+    """The checkpoints of all attempts of a trial. Raises DamagedFileError."""
+    return CheckpointReader(url, key, folder.lineage())
 
 
 def finished_elsewhere(study: Path, keys: set[str]) -> Iterator[tuple[Study, StudyTrial]]:

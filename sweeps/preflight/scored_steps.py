@@ -6,11 +6,11 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
+from sweeps.checkpoints.reader import saved_steps
 from sweeps.planning.plan import Plan
 from sweeps.planning.planned_trial import PlannedTrial
 from sweeps.problems import Problem, refuse
 from sweeps.processes.storage import answer_in_time
-from sweeps.worker.checkpoints import saved_steps
 from sweeps.worker.last_step import config_until, early_end_problem, missing_state_problem
 from tracking.files import DamagedFileError
 

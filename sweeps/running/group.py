@@ -23,6 +23,7 @@ from ray.exceptions import GetTimeoutError, RayError
 from ray.util import get_current_placement_group, get_node_ip_address
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
+from sweeps.checkpoints.reader import Start
 from sweeps.config.settings import Cluster
 from sweeps.preflight.node_facts import Packages, package_problems
 from sweeps.processes.storage import signs_of_life
@@ -47,7 +48,6 @@ from sweeps.running.worker_process import (
     with_rank,
 )
 from sweeps.worker.attempt import Driver
-from sweeps.worker.checkpoint_files import Start
 from sweeps.worker.debugger import pass_breakpoints, train_command
 from sweeps.worker.events import (
     Assignment,

@@ -18,6 +18,10 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 from rich.console import Console
 
+from sweeps.checkpoints.files import TEMPORARY
+from sweeps.checkpoints.folders import WORK_FILES, root_name
+from sweeps.checkpoints.manifest import MANIFEST, CheckpointId, DamagedCheckpointError, Manifest
+from sweeps.checkpoints.reader import CheckpointReader
 from sweeps.console import print_line
 from sweeps.planning.plan import Plan
 from sweeps.planning.planned_trial import PlannedTrial
@@ -26,15 +30,6 @@ from sweeps.planning.source_trial import Source
 from sweeps.problems import refusal
 from sweeps.processes.storage import give_sign_of_life
 from sweeps.running.recorder import write_config
-from sweeps.worker.checkpoint_files import (
-    MANIFEST,
-    TEMPORARY,
-    WORK_FILES,
-    CheckpointId,
-    DamagedCheckpointError,
-    Manifest,
-)
-from sweeps.worker.checkpoints import Checkpoints, root_name
 from tracking.activity.log import append_log, utc
 from tracking.code import CODE_FOLDER, code_place, read_code, write_code
 from tracking.files import read_whole, sync_folder, to_json, write_atomic
@@ -119,7 +114,7 @@ def _state(source: Source) -> tuple[bytes | None, ...]:
 
 def _check(source: Source) -> None:
     """Raises DamagedCheckpointError unless all its checkpoints are whole."""
-    checkpoints = source.store()
+    checkpoints = source.reader()
     for checkpoint in checkpoints.finished():
         whole_manifest(checkpoints, checkpoint)
 
@@ -154,7 +149,7 @@ def _copy_checkpoints(planned: PlannedTrial, source: Source, temporary: TrialFol
     temporary folder."""
     elsewhere = planned.settings.paths.checkpoints
     target_url = planned.checkpoints if elsewhere else temporary.checkpoints_url(None)
-    CheckpointCopy(source.store(), target_url).run()
+    CheckpointCopy(source.reader(), target_url).run()
 
 
 def _write_records(planned: PlannedTrial, source: Source, temporary: TrialFolder) -> None:
@@ -199,7 +194,7 @@ class CheckpointCopy:
     """Copies the checkpoints of one study to the URL ``target_url`` of another, for the same trial
     key and lineage."""
 
-    def __init__(self, source: Checkpoints, target_url: str) -> None:
+    def __init__(self, source: CheckpointReader, target_url: str) -> None:
         self._source = source
         self._filesystem, home = fsspec.core.url_to_fs(target_url)
         self._root = f"{home.rstrip('/')}/{root_name(source.key, source.lineage.name)}"
@@ -214,7 +209,7 @@ class CheckpointCopy:
         self._copy_own_files()
 
     def _copy(self, checkpoint: CheckpointId) -> None:
-        folder = f"{self._source.root}/{checkpoint}"
+        folder = self._source.folder(checkpoint)
         target = f"{self._root}/{checkpoint}"
         manifest = self._source.files.manifest(folder)
         if manifest is None:
@@ -248,10 +243,10 @@ class CheckpointCopy:
             shutil.copytree(folder, Path(self._root, WORK_FILES), dirs_exist_ok=True)
 
 
-def whole_manifest(checkpoints: Checkpoints, checkpoint: CheckpointId) -> Manifest:
+def whole_manifest(checkpoints: CheckpointReader, checkpoint: CheckpointId) -> Manifest:
     """The manifest of a checkpoint, after reading all its files. Raises DamagedCheckpointError if
     one is damaged."""
-    folder = f"{checkpoints.root}/{checkpoint}"
+    folder = checkpoints.folder(checkpoint)
     manifest = checkpoints.files.manifest(folder)
     if manifest is None:
         raise DamagedCheckpointError(f"{MANIFEST} is missing")

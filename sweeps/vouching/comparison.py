@@ -4,8 +4,8 @@ scores."""
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sweeps.checkpoints.manifest import Manifest
 from sweeps.planning.source_trial import Source, all_checkpoints
-from sweeps.worker.checkpoint_files import Manifest
 from tracking.json_lines.journal import JournalLine
 from tracking.trial import TrialFolder
 
@@ -29,7 +29,7 @@ def _manifest_at(step: int, folder: TrialFolder, url: str, key: str) -> Manifest
     checkpoints = all_checkpoints(folder, url, key)
     for checkpoint in checkpoints.finished():
         if checkpoint.step == step:
-            return checkpoints.files.manifest(f"{checkpoints.root}/{checkpoint}")
+            return checkpoints.files.manifest(checkpoints.folder(checkpoint))
     return None
 
 

@@ -6,10 +6,10 @@ Rank zero chooses the checkpoint; all other ranks read that one.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from sweeps.checkpoints.reader import Restored, Start
 from sweeps.config.schema import Schema
 from sweeps.config.tasks import load_task, without_arguments
 from sweeps.processes.storage import give_sign_of_life
@@ -21,27 +21,22 @@ from sweeps.worker.calls import (
     Call,
     WrongCallError,
     evaluation,
-    finite,
     has_diverged,
     missing_score,
     next_step,
-    numbers,
     plain,
     printable,
 )
-from sweeps.worker.checkpoint_files import Restored, Start
 from sweeps.worker.events import (
     About,
     Assignment,
     Event,
     Finished,
     Noticed,
-    Report,
     Resumed,
     SetScores,
     Started,
     Stopped,
-    Unsynced,
 )
 from sweeps.worker.last_step import (
     fault_of_training_on,
@@ -55,13 +50,13 @@ from sweeps.worker.last_step import (
 from sweeps.worker.pace import CpuTime
 from sweeps.worker.peers import StopVote, barrier, process_group, use_interface_to
 from sweeps.worker.prepared import TaskData
-from sweeps.worker.system_metrics import SystemMetrics, device
+from sweeps.worker.reports import Reports, Unsynced
+from sweeps.worker.system_metrics import device
 from sweeps.worker.user_code.imports import environment
 from tracking.provenance import of_process, versions
 from tracking.weights import WEIGHTS
 
 Stop = Callable[[], bool]
-JOINED = "step {step} was reported more than once; later values replace earlier ones"
 
 
 class Driver:
@@ -94,12 +89,12 @@ class Driver:
             self.store.claim(self.assignment.run)
         self.restored = self.store.newest()
         if host is not None:
-            take_weights(self.assignment, host, self.restored, self.store)
+            take_weights(self.assignment, host, self.restored, self.store.reader)
         return self.restored.start if self.restored else None
 
     def load(self, start: Start | None) -> None:
         """On other ranks: read the checkpoint that rank zero has chosen."""
-        self.restored = None if start is None else self.store.at(start)
+        self.restored = None if start is None else self.store.reader.at(start)
 
     def work(self, rank: int, world: int, address: str, stop: Stop) -> None:
         """Run the task's work and send its events. Raises what the work raises."""
@@ -139,34 +134,27 @@ class Attempt:
         self.data = data
         self.stop = stop
         self._restored = driver.restored
-        self._unsynced = driver.unsynced
-        self._trains = False
-        self._reported = self._saved_step = self._restored.saved.step if self._restored else 0
+        self._saved_step = self._restored.saved.step if self._restored else 0
         self._host = self.assignment.weights
         self.config: Any = scored_config(self.task, driver.config, self.assignment)
         self.steps = self.task.steps(self.config)
         self._planned = self.task.steps(driver.config)
         has_all_steps = self._saved_step >= self.steps or self._host is not None
         is_trained = self._restored is not None and has_all_steps
-        self.scored = known_scores(self.assignment, self._trained_in) if is_trained else {}
-        self._scores: dict[str, SetScores] = {}
         manifest = self._restored.manifest if self._restored and self._host is None else None
+        if manifest:
+            driver.unsynced.reports += manifest.reports
+        self._reports = Reports(driver.unsynced, self.tell, self._saved_step, again=is_trained)
         self._costs = AttemptCosts(
             self.task, driver.config, self.assignment, self.world, manifest, driver.cpu
         )
         self._time = self._costs.time
         if not is_trained:
             self._time.go_on()
-        if manifest:
-            self._unsynced.reports += manifest.reports
-        # later reports of its step join it
-        self._newest = Report(self._reported, {}) if is_trained else None
-        self._pending_report: Report | None = None  # the last report, until it is sent
-        self._joins = False
-        self._noticed_joined_reports = False
+        self.scored = known_scores(self.assignment, self._trained_in) if is_trained else {}
+        self._scores: dict[str, SetScores] = {}
+        self._trains = False
         self._about: dict[str, Any] = {}
-        self._system = SystemMetrics()
-        self._not_finite: set[str] = set()
         self._vote = StopVote()
         self._asked_to_stop = False
         self._began = False
@@ -193,26 +181,13 @@ class Attempt:
         self._trains = True
         if self.rank:
             return
-        step = next_step(step, self._reported, "report", again=self._newest is not None)
+        step = self._reports.next_step(step)
         self._refuse_to_train(step)
-        values = numbers(metrics, f"the report of step {step}")
-        self._tell_not_finite(step, values)
+        values = self._reports.finite_values(step, metrics)
         self._train_until(step)
-        self._hold(Report(step, self._system.with_metrics(finite(values))))
+        self._reports.hold(step, values)
         if not self._asked_to_stop and step < self.steps:
             self._release()
-
-    def _hold(self, report: Report) -> None:
-        """Hold the report until it is sent. It joins an earlier report of the same step, such as an
-        evaluation's."""
-        self._joins = self._newest is not None and self._newest.step == report.step
-        if self._joins and self._newest is not None:
-            report = replace(report, metrics=self._newest.metrics | report.metrics)
-        if self._joins and not self._noticed_joined_reports:
-            self._noticed_joined_reports = True
-            self.tell(Noticed(JOINED.format(step=report.step), quiet=True))
-        self._reported = report.step
-        self._newest = self._pending_report = report
 
     def checkpoint(
         self, step: int, state: Any, score: float | None = None, *, random: bool = False
@@ -227,13 +202,9 @@ class Attempt:
         step = next_step(step, self._saved_step, "checkpoint")
         self._refuse_to_train(step)
         self._train_until(step)
-        reports = {report.step: report for report in self._unsynced.up_to(step)}
-        if self._pending_report and self._pending_report.step <= step:
-            reports[self._pending_report.step] = self._pending_report
+        reports = self._reports.up_to(step)
         spent = self._time
-        self.store.save(
-            step, state, spent.seconds, score, reports.values(), spent.cpu_seconds, states
-        )
+        self.store.save(step, state, spent.seconds, score, reports, spent.cpu_seconds, states)
         self._saved_step = step
 
     @property
@@ -339,7 +310,7 @@ class Attempt:
     @property
     def _last(self) -> int:
         """The last step that was reported or saved."""
-        return max(self._reported, self._saved_step)
+        return max(self._reports.last_step, self._saved_step)
 
     @property
     def _trained_in(self) -> int:
@@ -356,17 +327,15 @@ class Attempt:
         if not self._began:
             self._began = True
             self._tell_start()
-        if release and self._pending_report is not None:
+        if release and self._reports.is_holding:
             self.store.settle()
             self._release()
 
     def _release(self) -> None:
-        """Send the pending report. Before the last one, callers wait for the last checkpoint."""
-        assert self._pending_report is not None
-        pending = self._pending_report
-        self._pending_report = None
-        report = self._unsynced.remember(pending, self.store.written(), self._joins)
-        self.tell(replace(report, synced=report.synced or report.step >= self.steps))
+        """Send the report that is held. Before the last one, callers wait for the last
+        checkpoint."""
+        is_last = self._reports.last_step >= self.steps
+        self._reports.send(self.store.written(), is_last)
 
     def _tell_start(self) -> None:
         if self.rank:
@@ -385,13 +354,6 @@ class Attempt:
         elif self._restored is not None:
             start = self._restored.start.checkpoint
             self.tell(Resumed(start.step, self._restored.manifest.reports, start.attempt))
-
-    def _tell_not_finite(self, step: int, metrics: Mapping[str, float]) -> None:
-        not_finite = metrics.keys() - finite(metrics).keys()
-        for name in sorted(not_finite - self._not_finite):
-            self._not_finite.add(name)
-            text = f"{name} is {metrics[name]} at step {step}; the journal omits non-finite values"
-            self.tell(Noticed(text))
 
     def _train_until(self, step: int) -> None:
         """Training goes on, perhaps after an evaluation or beyond planned steps, or ends now."""

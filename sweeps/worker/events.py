@@ -1,12 +1,9 @@
 """The events and orders that a sweep and the workers of a trial exchange. Plain data: no torch, no
-Ray.
-
-``Unsynced`` remembers the reports that the sweep may not have on disk yet.
-"""
+Ray."""
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from sweeps.processes.times import POLL_S
@@ -231,41 +228,3 @@ Event = (
     | Lost
     | Printed
 )
-
-
-SYNCED_EVERY = 100
-"""After how many reports the journal must be on disk: a checkpoint holds the ones since."""
-
-
-class Unsynced:
-    """The reports that the journal may lack on disk: a checkpoint holds them."""
-
-    def __init__(self) -> None:
-        self.reports: list[Report] = []
-        self.recorded = 0  # the sweep has written the reports up to this step
-        self._since = 0  # how many came after the last one that the journal must have on disk
-
-    def remember(self, report: Report, checkpoint: int | None, again: bool = False) -> Report:
-        """Remember the report, and return it with ``checkpoint``, the step written since the last
-        report, and ``synced``.
-
-        ``again``: the last report was of the same step. Then only a later report proves that this
-        one is on disk.
-        """
-        if again:
-            self.reports = [earlier for earlier in self.reports if earlier.step < report.step]
-            self.reports.append(replace(report, checkpoint=checkpoint))
-            return self.reports[-1]
-        self._since = 0 if checkpoint is not None else (self._since + 1) % SYNCED_EVERY
-        self.reports.append(replace(report, checkpoint=checkpoint, synced=self._since == 0))
-        return self.reports[-1]
-
-    def up_to(self, step: int) -> list[Report]:
-        """The reports that a checkpoint of this step must hold. Forgets those that are on disk by
-        now."""
-        first_unsynced = 0
-        for number, report in enumerate(self.reports, start=1):
-            if report.synced and report.step <= self.recorded:
-                first_unsynced = number
-        del self.reports[:first_unsynced]
-        return [report for report in self.reports if report.step <= step]

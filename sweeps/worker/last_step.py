@@ -6,11 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from sweeps.checkpoints.folders import copy_work_files, work_folder
+from sweeps.checkpoints.own_format import OwnFormat
+from sweeps.checkpoints.reader import CheckpointReader, Restored
+from sweeps.checkpoints.store import CheckpointStore
 from sweeps.config.schema import Schema
 from sweeps.problems import Problem, RefusedError
-from sweeps.task import Keep, Numbers, Task
-from sweeps.worker.checkpoint_files import OwnFormat, Restored, copy_work_files
-from sweeps.worker.checkpoints import Checkpoints, work_folder
+from sweeps.task import Numbers, Task
 from sweeps.worker.events import Assignment, HostWeights
 
 
@@ -105,40 +107,28 @@ def open_checkpoints(
     config: Any,
     assignment: Assignment,
     tell: Callable[[str], None],
-) -> Checkpoints:
+) -> CheckpointStore:
     """The trial's own checkpoints, or those of the trial whose weights it only scores. ``tell``
     takes notices."""
-    own_format = OwnFormat.of(task)
-    host = assignment.weights
-    if host is not None:
-        return Checkpoints(
-            host.checkpoints,
-            host.key,
-            host.attempt,
-            Keep(),
-            own_format,
-            tell,
-            host.lineage,
-        )
+    trained = assignment.weights or assignment
     keep = task.keep(config)
     steps = sorted({*keep.steps, *assignment.kept_steps})
-    return Checkpoints(
-        assignment.checkpoints,
-        assignment.key,
-        assignment.attempt,
-        replace(keep, steps=steps),
-        own_format,
+    reader = CheckpointReader(
+        trained.checkpoints,
+        trained.key,
+        trained.lineage,
+        trained.attempt,
+        OwnFormat.of(task),
         tell,
-        assignment.lineage,
-        assignment.code,
     )
+    return CheckpointStore(reader, replace(keep, steps=steps), assignment.code)
 
 
 def take_weights(
     assignment: Assignment,
     host: HostWeights,
     restored: Restored | None,
-    checkpoints: Checkpoints,
+    checkpoints: CheckpointReader,
 ) -> None:
     """Check that ``restored`` is the last state of the host, and copy the files of the host's work.
 

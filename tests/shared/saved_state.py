@@ -5,8 +5,8 @@ from typing import Any
 
 from fsspec.implementations.local import LocalFileSystem
 
-from sweeps.worker.checkpoint_files import CheckpointFiles
-from sweeps.worker.plain_state import Parts
+from sweeps.checkpoints.files import CheckpointFiles
+from sweeps.checkpoints.plain_state import Parts
 
 
 def saved_state(folder: Path) -> Any:

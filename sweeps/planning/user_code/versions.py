@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from sweeps.checkpoints.reader import saved_steps
 from sweeps.config.tasks import TaskSource
 from sweeps.planning.plan import Plan
 from sweeps.planning.user_code.files import content_of, user_code
 from sweeps.problems import Problem, RefusedError, damaged
-from sweeps.worker.checkpoints import saved_steps
 from tracking.activity.runners import in_hand
 from tracking.code import INSTALLED, Code, SameCode, changed_files, code_diff, read_code
 from tracking.files import DamagedFileError, unless_damaged

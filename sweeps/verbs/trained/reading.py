@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from sweeps.checkpoints.folders import KEY_DIGITS, root_name
+from sweeps.checkpoints.manifest import MANIFEST
 from sweeps.config.schema import Schema, task_card
 from sweeps.config.settings import Settings
 from sweeps.config.tasks import TaskSource
@@ -19,8 +21,6 @@ from sweeps.verbs.names import TRIAL_KINDS, unfinished
 from sweeps.verbs.texts import data_of_trial
 from sweeps.verbs.trained.stored_weights import StoredWeights, stored_weights, study_lineage
 from sweeps.verbs.trained.trained_trial import TrainedTrial
-from sweeps.worker.checkpoint_files import MANIFEST
-from sweeps.worker.checkpoints import KEY_DIGITS, root_name
 from tracking.attempts import Lineage
 from tracking.card import Card
 from tracking.files import unless_damaged

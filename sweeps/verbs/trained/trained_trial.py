@@ -3,12 +3,13 @@
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from sweeps.checkpoints.own_format import OwnFormat
+from sweeps.checkpoints.reader import CheckpointReader
 from sweeps.config.row_naming import short_value, with_digest
 from sweeps.config.schema import Schema
 from sweeps.config.tasks import TaskSource
@@ -17,13 +18,11 @@ from sweeps.planning.studies.trial_lock import trial_lock
 from sweeps.planning.user_code.files import user_code
 from sweeps.planning.user_code.versions import scoring_code
 from sweeps.problems import RefusedError, refusal
-from sweeps.task import NO_TEXTS, Keep, MissingStepError, Numbers, Saved, Texts
+from sweeps.task import NO_TEXTS, MissingStepError, Numbers, Saved, Texts
 from sweeps.trees import Values
 from sweeps.verbs.names import unfinished
 from sweeps.verbs.trained.stored_weights import StoredWeights, study_lineage
 from sweeps.worker.calls import Call, evaluation
-from sweeps.worker.checkpoint_files import OwnFormat
-from sweeps.worker.checkpoints import Checkpoints
 from sweeps.worker.events import Evaluated, Head, SetScores
 from sweeps.worker.prepared import TaskData
 from tracking.code import Code, write_code
@@ -151,21 +150,19 @@ class TrainedTrial:
 
     def states(self, steps: Sequence[int] = ()) -> Iterator[Saved]:
         weights = self.weights
-        store = Checkpoints(
+        checkpoints = CheckpointReader(
             weights.checkpoints,
             weights.key,
+            study_lineage(weights.files),
             weights.attempt,
-            Keep(),
             OwnFormat.of(self.source.task),
-            lineage=study_lineage(weights.files),
         )
-        with closing(store) as checkpoints:
-            try:
-                yield from checkpoints.states(steps or [self.step])
-            except MissingStepError as missing:
-                fault = f"lacks a state: {missing}"
-                allowed = "must be steps with a checkpoint"
-                raise refusal(self.name, fault, allowed) from None
+        try:
+            yield from checkpoints.states(steps or [self.step])
+        except MissingStepError as missing:
+            fault = f"lacks a state: {missing}"
+            allowed = "must be steps with a checkpoint"
+            raise refusal(self.name, fault, allowed) from None
 
     def evaluated(
         self, on: str, scores: Numbers, texts: Texts = NO_TEXTS, samples: Iterable[Numbers] = ()

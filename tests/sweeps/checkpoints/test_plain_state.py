@@ -14,8 +14,9 @@ import pytest
 import torch
 from saved_state import saved_state
 
+from sweeps.checkpoints.reader import CheckpointReader
+from sweeps.checkpoints.store import CheckpointStore
 from sweeps.task import Keep, StateError
-from sweeps.worker.checkpoints import Checkpoints
 
 FLOATS = (0.0, -0.0, 1.5, math.inf, -math.inf, math.nan, 5e-324, 0.1, 1e308)
 INTEGERS = (0, 1, -1, 2**62, 2**63, -(2**63), -(2**64) - 1, 10**5000, -(10**5000))
@@ -124,7 +125,7 @@ def value_of(chance: random.Random, depth: int) -> Any:
 
 def returned(state: Any, folder: Path) -> Any:
     """The state after a checkpoint in this folder."""
-    store = Checkpoints(str(folder), "k" * 64, 1, Keep())
+    store = CheckpointStore(CheckpointReader(str(folder), "k" * 64, attempt=1), Keep())
     store.save(1, state, 0.0, None, ())
     store.settle()
     (manifest,) = folder.glob("*/a1/step-1/manifest.json")
@@ -261,7 +262,7 @@ def test_a_state_that_holds_itself_is_refused(tmp_path: Path) -> None:
 
 def test_a_manifest_with_sorted_keys_is_read_as_before(tmp_path: Path) -> None:
     """An earlier version wrote it so."""
-    store = Checkpoints(str(tmp_path), "k" * 64, 1, Keep())
+    store = CheckpointStore(CheckpointReader(str(tmp_path), "k" * 64, attempt=1), Keep())
     store.save(1, {"b": 1, "a": (2,)}, 0.0, None, ())
     store.settle()
     (manifest,) = tmp_path.glob("*/a1/step-1/manifest.json")

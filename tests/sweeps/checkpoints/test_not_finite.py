@@ -9,8 +9,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from typed import typed
 
+from sweeps.checkpoints.reader import CheckpointReader
+from sweeps.checkpoints.store import CheckpointStore
 from sweeps.task import Keep
-from sweeps.worker.checkpoints import Checkpoints
 from tracking.card import Card
 from tracking.trial import TrialFolder
 
@@ -56,9 +57,10 @@ def damaged(trained: Path, trial: Path) -> Path:
     folder = study / trial.name
     result = json.loads((folder / "result.json").read_text("utf-8"))
     lineage = TrialFolder(folder, Card("any", 1, ())).lineage()
-    checkpoints = Checkpoints(
-        str(folder / "checkpoints"), result["key"], result["attempt"], Keep(), lineage=lineage
+    reader = CheckpointReader(
+        str(folder / "checkpoints"), result["key"], lineage, result["attempt"]
     )
+    checkpoints = CheckpointStore(reader, Keep())
     (saved,) = checkpoints.states([result["step"]])
     saved.state["model"]["encoder.0.attention.qkv.weight"][0, 0] = torch.nan
     checkpoints.save(saved.step, saved.state, seconds=0.0, score=None, reports=())

@@ -13,14 +13,15 @@ import pytest
 import torch
 from same_bits import differing, leaves
 
+from sweeps.checkpoints.owner import SupersededError
+from sweeps.checkpoints.reader import CheckpointReader
+from sweeps.checkpoints.store import CheckpointStore
 from sweeps.task import Keep, MissingStepError, StateError
-from sweeps.worker.checkpoint_files import SupersededError
-from sweeps.worker.checkpoints import Checkpoints
 from sweeps.worker.events import Report
 
 KEY = "0123456789abcdef" * 4
 ALL = Keep(newest=100)
-Opened = Callable[..., Checkpoints]
+Opened = Callable[..., CheckpointStore]
 
 
 @pytest.fixture(params=["local", "memory"])
@@ -31,8 +32,8 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 def opened(url: str) -> Opened:
-    def store(attempt: int = 1, keep: Keep = ALL) -> Checkpoints:
-        checkpoints = Checkpoints(url, KEY, attempt, keep)
+    def store(attempt: int = 1, keep: Keep = ALL) -> CheckpointStore:
+        checkpoints = CheckpointStore(CheckpointReader(url, KEY, attempt=attempt), keep)
         checkpoints.claim("r")
         checkpoints.newest()
         return checkpoints
@@ -40,7 +41,7 @@ def opened(url: str) -> Opened:
     return store
 
 
-def save(store: Checkpoints, *steps: int, scores: tuple[float | None, ...] = ()) -> None:
+def save(store: CheckpointStore, *steps: int, scores: tuple[float | None, ...] = ()) -> None:
     for index, step in enumerate(steps):
         store.save(
             step, {"w": torch.full((2,), float(step))}, 1.0, scores[index] if scores else None, ()
@@ -48,10 +49,10 @@ def save(store: Checkpoints, *steps: int, scores: tuple[float | None, ...] = ())
     store.settle()
 
 
-def steps_of(store: Checkpoints) -> list[int]:
+def steps_of(store: CheckpointStore) -> list[int]:
     return sorted(
         path_step(path)
-        for path in store.files.filesystem.find(store.root)
+        for path in store.reader.files.filesystem.find(store.reader.root)
         if path.endswith("manifest.json")
     )
 
@@ -60,8 +61,12 @@ def path_step(path: str) -> int:
     return int(path.split("/step-")[1].split("/")[0])
 
 
-def files_of(store: Checkpoints, step: int) -> list[str]:
-    return [path for path in store.files.filesystem.find(store.root) if f"/step-{step}/" in path]
+def files_of(store: CheckpointStore, step: int) -> list[str]:
+    return [
+        path
+        for path in store.reader.files.filesystem.find(store.reader.root)
+        if f"/step-{step}/" in path
+    ]
 
 
 def trained() -> dict[str, Any]:
@@ -165,11 +170,10 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_notice(
     store = opened()
     save(store, 10, 20)
     manifest, part = sorted(files_of(store, 20))
-    damage(store.files.filesystem, part, manifest)
+    damage(store.reader.files.filesystem, part, manifest)
     notices: list[str] = []
-    checkpoint = Checkpoints(
-        store.url.rpartition("/")[0], KEY, 2, ALL, tell=notices.append
-    ).newest()
+    url = store.reader.url.rpartition("/")[0]
+    checkpoint = CheckpointReader(url, KEY, tell=notices.append).newest()
     assert checkpoint is not None
     assert checkpoint.saved.step == 10
     (notice,) = notices
@@ -180,11 +184,11 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_notice(
 def test_an_unfinished_checkpoint_and_that_of_another_trial_are_no_start(opened: Opened) -> None:
     store = opened()
     save(store, 10)
-    files = store.files.filesystem
-    files.makedirs(f"{store.root}/a1/step-30", exist_ok=True)
-    files.pipe_file(f"{store.root}/a1/step-30/tensors.safetensors", b"half")
-    content = json.loads(files.cat_file(f"{store.root}/a1/step-10/manifest.json"))
-    foreign = Checkpoints(store.url.rpartition("/")[0], KEY[:16] + "f" * 48, 2, ALL)
+    files = store.reader.files.filesystem
+    files.makedirs(f"{store.reader.root}/a1/step-30", exist_ok=True)
+    files.pipe_file(f"{store.reader.root}/a1/step-30/tensors.safetensors", b"half")
+    content = json.loads(files.cat_file(f"{store.reader.root}/a1/step-10/manifest.json"))
+    foreign = CheckpointReader(store.reader.url.rpartition("/")[0], KEY[:16] + "f" * 48)
     assert foreign.newest() is None
     assert content["key"] == KEY
     checkpoint = opened(2).newest()
@@ -222,7 +226,9 @@ def test_a_resumed_attempt_keeps_what_it_started_from_until_it_has_enough(opened
 def test_a_past_that_was_given_up_goes(opened: Opened) -> None:
     store = opened()
     save(store, 10, 20)
-    store.files.filesystem.pipe_file(f"{store.root}/a1/step-20/tensors.safetensors", b"damaged")
+    store.reader.files.filesystem.pipe_file(
+        f"{store.reader.root}/a1/step-20/tensors.safetensors", b"damaged"
+    )
     second_attempt = opened(2, Keep(newest=2))
     save(second_attempt, 15)
     assert steps_of(second_attempt) == [10, 15]
@@ -254,5 +260,5 @@ def test_all_workers_start_from_the_bytes_that_rank_zero_names(opened: Opened, u
     save(opened(), 10)
     checkpoint = opened(2).newest()
     assert checkpoint is not None
-    twin = Checkpoints(url, KEY, 2, ALL).at(checkpoint.start)
+    twin = CheckpointReader(url, KEY).at(checkpoint.start)
     assert (twin.manifest, twin.saved.step) == (checkpoint.manifest, 10)
