@@ -27,9 +27,9 @@ from sweeps.planning.continuation import plan_sweep
 from sweeps.planning.plan_record import study_with_plan
 from sweeps.planning.planned_trial import PlannedTrial
 from sweeps.planning.user_code.origin import keep_origin, origin_of
-from sweeps.running.recorder import Recorder
+from sweeps.processes.events import Finished, Started
+from sweeps.running.recording.recorder import Recorder
 from sweeps.verbs.setup import create
-from sweeps.worker.events import Finished, Started
 from tracking.files import to_json
 from tracking.json_lines.journal import journal_line
 from tracking.study import STUDY_FILE, write_study

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from sweeps.processes.events import Report
 from sweeps.random_states import RandomStates
-from sweeps.worker.events import Report
 
 MANIFEST = "manifest.json"
 SUM = "sha256"  # of the manifest's other fields

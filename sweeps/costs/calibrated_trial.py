@@ -17,9 +17,9 @@ from typing import Any
 
 from sweeps.command_task.command_task import CommandTask
 from sweeps.preflight.sent_code import from_plain, to_plain
+from sweeps.processes.events import Assignment, Event, Finished, Report, Stopped
 from sweeps.worker.attempt import Driver
 from sweeps.worker.calls import cause, printable
-from sweeps.worker.events import Assignment, Event, Finished, Report, Stopped
 from sweeps.worker.pace import peak_memory, peak_memory_of
 from sweeps.worker.user_code.imports import enter_code
 from tracking.code import Code

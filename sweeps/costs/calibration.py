@@ -25,7 +25,7 @@ from sweeps.costs.slots import VISIBLE, slots_of, this_machine, visible_gpus
 from sweeps.planning.plan import Plan
 from sweeps.planning.planned_trial import PlannedTrial
 from sweeps.problems import Problem, refuse
-from sweeps.running.recorder import Recorder
+from sweeps.running.recording.recorder import Recorder
 from sweeps.worker.pace import machine
 
 MODULE = ("-P", "-m", "sweeps.costs.calibrated_trial")

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import IO, Any
 
 from sweeps.config.tasks import is_fault_of_code
+from sweeps.processes.events import Failed, Lost
 from sweeps.processes.storage import AWAY, BUSY, StorageError, give_sign_of_life, signs_of_life
 from sweeps.processes.times import CLEANING_S, LOOK_FOR_SIGNS_S, STARTING_S
 from sweeps.worker.calls import cause, printable
 from sweeps.worker.debugger import NEEDS_TERMINAL, debugs_now
-from sweeps.worker.events import Failed, Lost
 from sweeps.worker.user_code.imports import in_users_folders
 
 NO_MEMORY = re.compile(r"out of memory|can(no|')t allocate memory|not enough memory", re.I)

@@ -26,6 +26,16 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 from sweeps.checkpoints.reader import Start
 from sweeps.config.settings import Cluster
 from sweeps.preflight.node_facts import Packages, package_problems
+from sweeps.processes.events import (
+    Assignment,
+    Event,
+    Failed,
+    Lost,
+    Noticed,
+    Printed,
+    Report,
+    Started,
+)
 from sweeps.processes.storage import signs_of_life
 from sweeps.processes.streams import steady_streams
 from sweeps.processes.times import IDLE_ANSWER_S, PATIENCE_S, STARTING_S
@@ -49,16 +59,6 @@ from sweeps.running.worker_process import (
 )
 from sweeps.worker.attempt import Driver
 from sweeps.worker.debugger import pass_breakpoints, train_command
-from sweeps.worker.events import (
-    Assignment,
-    Event,
-    Failed,
-    Lost,
-    Noticed,
-    Printed,
-    Report,
-    Started,
-)
 from sweeps.worker.user_code.imports import enter_code
 from tracking.code import Code
 from tracking.provenance import own_files

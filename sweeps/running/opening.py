@@ -26,10 +26,10 @@ from sweeps.planning.studies.trial_lock import trial_lock
 from sweeps.planning.user_code.origin import keep_origin, origin_of
 from sweeps.preflight.scored_steps import refuse_missing_steps
 from sweeps.problems import damaged, refuse
-from sweeps.running.recorder import write_config
+from sweeps.running.recording.recorder import write_config
+from sweeps.running.recording.trial_copy import take_trials, with_whole_sources
 from sweeps.running.stopping import Stopping, announced
 from sweeps.running.syncer import syncing
-from sweeps.running.trial_copy import take_trials, with_whole_sources
 from sweeps.task import Problem, RefusedError, Task, Told
 from sweeps.worker.user_code.folder import new_files_shown, remove_outdated_links
 from sweeps.worker.user_code.imports import running_code

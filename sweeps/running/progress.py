@@ -14,11 +14,7 @@ from sweeps.console import print_line
 from sweeps.planning.plan import Plan
 from sweeps.planning.planned_trial import PlannedTrial
 from sweeps.planning.user_code.watch import CodeWatch
-from sweeps.processes.times import LINE_EVERY_S, LOOK_AT_CODE_S, LOOK_AT_TRIALS_S
-from sweeps.running.stopping import STOPPED_BY, STOPS
-from sweeps.status.live import Watched, below_live_view, summary
-from sweeps.status.standings import Line, progress_of
-from sweeps.worker.events import (
+from sweeps.processes.events import (
     Event,
     Failed,
     Finished,
@@ -29,6 +25,10 @@ from sweeps.worker.events import (
     Started,
     Stopped,
 )
+from sweeps.processes.times import LINE_EVERY_S, LOOK_AT_CODE_S, LOOK_AT_TRIALS_S
+from sweeps.running.stopping import STOPPED_BY, STOPS
+from sweeps.status.live import Watched, below_live_view, summary
+from sweeps.status.standings import Line, progress_of
 from tracking.activity.look import Look
 from tracking.files import DamagedFileError, unless_damaged
 from tracking.study import read_study

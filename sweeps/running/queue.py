@@ -14,12 +14,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
+from sweeps.processes.events import Event, Failed, Finished, Lost, Order
 from sweeps.processes.times import POLL_S, POLLS_PER_S, REPEAT_S
 from sweeps.running.failures import MAY_BE_MEMORY
 from sweeps.running.progress import Progress
-from sweeps.running.recorder import REMOVED, Recorder, RemovedError, WithoutWeightsError
+from sweeps.running.recording.assignment import WithoutWeightsError
+from sweeps.running.recording.recorder import REMOVED, Recorder, RemovedError
 from sweeps.running.stopping import Stopping
-from sweeps.worker.events import Event, Failed, Finished, Lost, Order
 from tracking.files import DamagedFileError
 
 T = TypeVar("T")

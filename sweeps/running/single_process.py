@@ -11,17 +11,22 @@ from rich.console import Console
 
 from sweeps.config.tasks import is_fault_of_code
 from sweeps.planning.plan import Plan
+from sweeps.processes.events import Event, Failed, Order, Report
 from sweeps.running.failures import ended_if_it_hangs
 from sweeps.running.opening import open_study
 from sweeps.running.progress import Progress
 from sweeps.running.queue import NOTHING, Queue
-from sweeps.running.recorder import Recorder, RemovedError, UnrecordedError, unrecorded_as_error
+from sweeps.running.recording.recorder import (
+    Recorder,
+    RemovedError,
+    UnrecordedError,
+    unrecorded_as_error,
+)
 from sweeps.running.stopping import leave_study
 from sweeps.task import RefusedError
 from sweeps.worker.attempt import Driver
 from sweeps.worker.calls import cause, printable
 from sweeps.worker.debugger import open_debugger_after
-from sweeps.worker.events import Event, Failed, Order, Report
 from sweeps.worker.user_code.imports import in_users_folders, running_code
 from tracking.files import DamagedFileError
 

@@ -46,7 +46,7 @@ from sweeps.processes.times import CLEANING_S, HEAD_ANSWER_S, HEAD_SILENT_S, LOO
 from sweeps.running.opening import open_study
 from sweeps.running.progress import Progress
 from sweeps.running.queue import Queue
-from sweeps.running.recorder import Recorder, unrecorded_as_error
+from sweeps.running.recording.recorder import Recorder, unrecorded_as_error
 from sweeps.running.stopping import Stopping, leave_study
 from tracking.shell import shell_line
 

@@ -16,10 +16,10 @@ from ray.exceptions import RayError
 
 from sweeps.config.settings import Cluster
 from sweeps.preflight.node_facts import Packages
+from sweeps.processes.events import Event, Failed, Finished, Lost, Noticed, Order, Stopped
 from sweeps.processes.times import DEATH_S, FIRST_ORDER_S
 from sweeps.running.failures import died
 from sweeps.running.group import WorkerGroup
-from sweeps.worker.events import Event, Failed, Finished, Lost, Noticed, Order, Stopped
 from tracking.code import Code
 
 if TYPE_CHECKING:

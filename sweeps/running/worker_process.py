@@ -14,10 +14,10 @@ from typing import TypeVar
 import ray
 
 from sweeps.preflight.node_facts import Packages, packages
+from sweeps.processes.events import Event, Failed, Lost, Noticed
 from sweeps.running.failures import ended_by
 from sweeps.task import RefusedError
 from sweeps.worker.calls import printable
-from sweeps.worker.events import Event, Failed, Lost, Noticed
 from tracking.uri import without_password
 
 LAST_LINES = 60

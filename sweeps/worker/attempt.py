@@ -12,6 +12,17 @@ from typing import Any
 from sweeps.checkpoints.reader import Restored, Start
 from sweeps.config.schema import Schema
 from sweeps.config.tasks import load_task, without_arguments
+from sweeps.processes.events import (
+    About,
+    Assignment,
+    Event,
+    Finished,
+    Noticed,
+    Resumed,
+    SetScores,
+    Started,
+    Stopped,
+)
 from sweeps.processes.storage import give_sign_of_life
 from sweeps.random_states import random_states, set_random_states
 from sweeps.task import NO_TEXTS, Costs, DivergedError, Numbers, Saved, Task, Texts
@@ -26,17 +37,6 @@ from sweeps.worker.calls import (
     next_step,
     plain,
     printable,
-)
-from sweeps.worker.events import (
-    About,
-    Assignment,
-    Event,
-    Finished,
-    Noticed,
-    Resumed,
-    SetScores,
-    Started,
-    Stopped,
 )
 from sweeps.worker.last_step import (
     fault_of_training_on,

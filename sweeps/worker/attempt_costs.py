@@ -5,10 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 from sweeps.checkpoints.manifest import Manifest
+from sweeps.processes.events import Assignment
 from sweeps.task import Costs, Task
 from sweeps.worker.calls import checked_costs
 from sweeps.worker.device_rate import DeviceRate, measured_rate, typed_rate
-from sweeps.worker.events import Assignment
 from sweeps.worker.pace import CpuTime, Group, TrainingTime, pace_record, reset_peak_memory
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sweeps.config.schema import Schema
+from sweeps.processes.events import Evaluated, Head
 from sweeps.task import Costs, Task
-from sweeps.worker.events import Evaluated, Head
 from tracking.trial import is_artifact_name, statistics_name, statistics_text
 from tracking.uri import without_password
 

@@ -12,8 +12,8 @@ from sweeps.checkpoints.reader import CheckpointReader, Restored
 from sweeps.checkpoints.store import CheckpointStore
 from sweeps.config.schema import Schema
 from sweeps.problems import Problem, RefusedError
+from sweeps.processes.events import Assignment, HostWeights
 from sweeps.task import Numbers, Task
-from sweeps.worker.events import Assignment, HostWeights
 
 
 def config_until(task: Task[Any], config: Any, step: int) -> Any | None:

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
+from sweeps.processes.events import Event, Noticed, Report
 from sweeps.task import Numbers
 from sweeps.worker.calls import finite, next_step, numbers
-from sweeps.worker.events import Event, Noticed, Report
 from sweeps.worker.system_metrics import SystemMetrics
 
 JOINED = "step {step} was reported more than once; later values replace earlier ones"

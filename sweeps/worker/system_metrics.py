@@ -8,8 +8,8 @@ import time
 
 import psutil
 
+from sweeps.processes.events import Metrics
 from sweeps.processes.times import SAMPLED_EVERY_S
-from sweeps.worker.events import Metrics
 from tracking.provenance import WORKERS
 
 

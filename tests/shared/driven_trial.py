@@ -9,8 +9,8 @@ from typing import Any
 
 from small_task import SOURCE
 
+from sweeps.processes.events import Assignment, Event
 from sweeps.worker.attempt import Driver
-from sweeps.worker.events import Assignment, Event
 
 
 def driver_of(

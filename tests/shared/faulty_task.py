@@ -15,9 +15,9 @@ from small_task import HEAD as PACKAGE
 from small_task import write_task
 from studies import lines
 
-from sweeps.running.recorder import Recorder
+from sweeps.processes.events import Event, Finished
+from sweeps.running.recording.recorder import Recorder
 from sweeps.worker.attempt import Driver
-from sweeps.worker.events import Event, Finished
 
 HEAD = "\nfrom dataclasses"
 END = "work=work)"

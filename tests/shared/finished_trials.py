@@ -8,7 +8,7 @@ from sweeps.planning.continuation import plan_sweep
 from sweeps.planning.plan import Plan
 from sweeps.planning.plan_record import study_with_plan
 from sweeps.planning.planned_trial import PlannedTrial
-from sweeps.running.recorder import Recorder
+from sweeps.running.recording.recorder import Recorder
 from tracking.study import Study, read_study, write_study
 
 

@@ -11,12 +11,12 @@ from sweeps.config.schema import Schema
 from sweeps.config.tasks import TaskSource, load_task
 from sweeps.planning.user_code.versions import recorded_code
 from sweeps.problems import damaged, refusal
+from sweeps.processes.events import Assignment, Evaluated, Event, Finished, HostWeights, Noticed
 from sweeps.task import Problem, RefusedError, Task
 from sweeps.trees import dotted, nested
 from sweeps.verbs.trained.stored_weights import lineage_of
 from sweeps.verbs.trained.trained_trial import TrainedTrial
 from sweeps.worker.attempt import Driver
-from sweeps.worker.events import Assignment, Evaluated, Event, Finished, HostWeights, Noticed
 from sweeps.worker.user_code.folder import ready_code
 from sweeps.worker.user_code.imports import running_code
 from tracking.files import DamagedFileError

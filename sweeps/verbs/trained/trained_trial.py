@@ -18,12 +18,12 @@ from sweeps.planning.studies.trial_lock import trial_lock
 from sweeps.planning.user_code.files import user_code
 from sweeps.planning.user_code.versions import scoring_code
 from sweeps.problems import RefusedError, refusal
+from sweeps.processes.events import Evaluated, Head, SetScores
 from sweeps.task import NO_TEXTS, MissingStepError, Numbers, Saved, Texts
 from sweeps.trees import Values
 from sweeps.verbs.names import unfinished
 from sweeps.verbs.trained.stored_weights import StoredWeights, study_lineage
 from sweeps.worker.calls import Call, evaluation
-from sweeps.worker.events import Evaluated, Head, SetScores
 from sweeps.worker.prepared import TaskData
 from tracking.code import Code, write_code
 from tracking.files import unless_lost

@@ -16,8 +16,8 @@ from same_bits import differing, leaves
 from sweeps.checkpoints.owner import SupersededError
 from sweeps.checkpoints.reader import CheckpointReader
 from sweeps.checkpoints.store import CheckpointStore
+from sweeps.processes.events import Report
 from sweeps.task import Keep, MissingStepError, StateError
-from sweeps.worker.events import Report
 
 KEY = "0123456789abcdef" * 4
 ALL = Keep(newest=100)

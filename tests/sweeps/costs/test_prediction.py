@@ -10,7 +10,7 @@ from sweeps.costs.calibrated_trial import Limits, Mark, Stopwatch
 from sweeps.costs.measurement import Measurement
 from sweeps.costs.prediction import Work, fitted_line, predict
 from sweeps.costs.slots import end_times, slots_of, visible_gpus
-from sweeps.worker.events import Report
+from sweeps.processes.events import Report
 
 CLUSTER = Cluster(address=None, workers=1, cpus_per_worker=2, gpus_per_worker=0)
 MEASURED = Measurement(

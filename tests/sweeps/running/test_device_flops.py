@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sweeps.running.trial_result import device_costs
+from sweeps.running.recording.trial_result import device_costs
 
 TYPED = {"flops_per_s": 2e12, "source": "typed"}
 MEASURED = {"flops_per_s": 3e12, "source": "measured", "precision": "fp32", "threads": 1}

@@ -21,11 +21,11 @@ from typed import printed, refusal, typed
 
 from allelse import load
 from sweeps.planning.continuation import plan_sweep
+from sweeps.processes.events import Finished, Order, Started
 from sweeps.running.progress import Progress
 from sweeps.running.queue import Queue
-from sweeps.running.recorder import Recorder
+from sweeps.running.recording.recorder import Recorder
 from sweeps.running.stopping import Stopping
-from sweeps.worker.events import Finished, Order, Started
 from tracking.attempts import Lineage
 
 STUDY = ("task=scored", "sweep.name=s")

@@ -14,17 +14,7 @@ from small_task import write_task
 
 from sweeps.planning.continuation import plan_sweep
 from sweeps.planning.plan_record import study_with_plan
-from sweeps.processes.interruption import Interrupted
-from sweeps.processes.storage import give_sign_of_life
-from sweeps.running.failures import STDERR, Silence, StackTimer
-from sweeps.running.group import WorkerGroup
-from sweeps.running.progress import Progress
-from sweeps.running.queue import Queue
-from sweeps.running.recorder import Recorder
-from sweeps.running.stopping import Stopping
-from sweeps.running.trial_process import StepResult, Turn
-from sweeps.status.live import Watched
-from sweeps.worker.events import (
+from sweeps.processes.events import (
     Assignment,
     Event,
     Failed,
@@ -36,6 +26,16 @@ from sweeps.worker.events import (
     Started,
     Stopped,
 )
+from sweeps.processes.interruption import Interrupted
+from sweeps.processes.storage import give_sign_of_life
+from sweeps.running.failures import STDERR, Silence, StackTimer
+from sweeps.running.group import WorkerGroup
+from sweeps.running.progress import Progress
+from sweeps.running.queue import Queue
+from sweeps.running.recording.recorder import Recorder
+from sweeps.running.stopping import Stopping
+from sweeps.running.trial_process import StepResult, Turn
+from sweeps.status.live import Watched
 from tracking.activity.look import Look, look
 from tracking.study import write_study
 from tracking.trial import TrialFolder

@@ -10,7 +10,7 @@ from finished_trials import study_in, sweep
 from typed import refusal, typed
 
 from sweeps.planning.studies.named_study import study_to_read
-from sweeps.running.recorder import Recorder
+from sweeps.running.recording.recorder import Recorder
 from tracking.study import Study, write_study
 
 OLDER = "synthetic-tiny"

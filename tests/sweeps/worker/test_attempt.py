@@ -11,8 +11,7 @@ from types import SimpleNamespace
 import pytest
 from driven_trial import driver_of, events_of
 
-from sweeps.task import StateError
-from sweeps.worker.events import (
+from sweeps.processes.events import (
     About,
     Evaluated,
     Event,
@@ -20,6 +19,7 @@ from sweeps.worker.events import (
     Noticed,
     Report,
 )
+from sweeps.task import StateError
 
 CALLS = """\
 trial.report(1, {"train/loss": 1.0})

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from driven_trial import driver_of
 
-from sweeps.worker.events import Event, Finished, Noticed
+from sweeps.processes.events import Event, Finished, Noticed
 from sweeps.worker.pace import CpuTime
 
 Costs = dict[str, Any]

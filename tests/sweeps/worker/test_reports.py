@@ -2,7 +2,7 @@
 
 import pytest
 
-from sweeps.worker.events import Event, Report
+from sweeps.processes.events import Event, Report
 from sweeps.worker.reports import SYNCED_EVERY, Reports, Unsynced
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sweeps.planning.planned_trial import PlannedTrial
-from sweeps.worker.events import Finished
+from sweeps.processes.events import Finished
 from tracking.card import DEVICE_COSTS
 from tracking.files import to_json
 from tracking.provenance import Provenance, device_and_workers, trained_by

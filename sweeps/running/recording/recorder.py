@@ -4,23 +4,19 @@ there."""
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
 from typing import Any, TypeVar
 
 import yaml
 
 from sweeps.planning.planned_trial import PlannedTrial, config_dict
 from sweeps.preflight.scored_steps import step_problem
-from sweeps.processes.storage import patiently
-from sweeps.running.trial_result import trial_result
-from sweeps.worker.events import (
+from sweeps.processes.events import (
     About,
     Assignment,
     Evaluated,
     Event,
     Failed,
     Finished,
-    Head,
     HostWeights,
     Lost,
     Noticed,
@@ -30,25 +26,21 @@ from sweeps.worker.events import (
     Started,
     Stopped,
 )
+from sweeps.processes.storage import patiently
+from sweeps.running.recording.assignment import assignment_of, host_weights
+from sweeps.running.recording.provenance import ProvenanceFile
+from sweeps.running.recording.trial_result import trial_result
 from tracking.activity.log import append_log, marked, utc
 from tracking.attempts import Lineage, own_process
-from tracking.files import DamagedFileError, to_json, unless_lost, write_atomic
+from tracking.files import DamagedFileError, write_atomic
 from tracking.json_lines.journal import restore_journal
-from tracking.provenance import Provenance, attempts, with_attempt, with_scoring
+from tracking.provenance import Provenance
 from tracking.study import STUDY_FILE
 from tracking.trial import TrialFolder
-from tracking.weights import (
-    WeightsRecord,
-    is_head_of,
-    weights_of,
-    weights_record,
-)
+from tracking.weights import WeightsRecord, weights_record
 
 T = TypeVar("T")
 LINEAGE_DIGITS = 12  # of a random name, in a path
-WITHOUT_WEIGHTS = (
-    "{host} no longer has a result, so there are no weights to score; run the same command again"
-)
 REMOVED = "its folder was removed; the same command trains it again"
 
 
@@ -57,10 +49,6 @@ class RemovedError(BaseException):
 
     No Exception: the trial's own code could take it for one of its errors.
     """
-
-
-class WithoutWeightsError(Exception):
-    """The trial that a scoring trial waits for has no weights by now, in one line."""
 
 
 class UnrecordedError(BaseException):
@@ -86,11 +74,11 @@ class Recorder:
         origin: Mapping[str, Any] | None = None,
         codes: Sequence[str] = (),
     ) -> None:
-        self.origin = dict(origin or {})  # what holds for all attempts of this sweep
         self.codes = codes  # the hashes of all code that the study has been trained with
         self.planned = planned
         self.folder = planned.folder
         self.prepared_as = planned.data.identity()
+        self.provenance = ProvenanceFile(planned, origin or {}, self.prepared_as)
         self.began = False  # whether ``attempt`` is on disk
         self.restored = False  # whether the journal ends at the step that the attempt started from
         self.run = uuid.uuid4().hex
@@ -105,52 +93,14 @@ class Recorder:
 
     def assignment(self) -> Assignment:
         """The attempt as its workers receive it. Raises WithoutWeightsError."""
-        self._weights = self._host_weights()
-        trial = self.planned.trial
-        settings = self.planned.settings
-        return Assignment(
-            task=settings.source.name,
-            folder=settings.source.folder,
-            config=asdict(settings.config),
-            seed=trial.seed,
-            attempt=self.attempt,
-            data_folder=settings.paths.data,
-            data_fingerprint=self.planned.fingerprint,
-            checkpoints=self.planned.checkpoints,
-            key=trial.key,
-            threads=settings.cluster.cpus_per_worker,
-            gpus=settings.cluster.gpus_per_worker,
-            prepared_as=self.prepared_as,
-            evaluated=self.evaluated(),
-            run=self.run,
-            trial=trial.name,
-            lineage=self.lineage(),
-            code=self.planned.code,
-            study_folder=str(self.folder.path.parent),
-            sustained_tflops=settings.cluster.sustained_tflops,
-            weights=self._weights,
-            kept_steps=self.planned.kept_steps,
-            ended=self._ended(),
-        )
-
-    def _host_weights(self) -> HostWeights | None:
-        """The weights that the trial only scores; None if it trains its own. Raises
-        WithoutWeightsError, UnreadableError."""
-        host = self.planned.host
-        if host is None:
-            return None
-        # a result that can't be read now isn't gone
-        result = unless_lost(host.folder.result, None)
-        if result is None or result["key"] != host.trial.key:
-            raise WithoutWeightsError(WITHOUT_WEIGHTS.format(host=host.name))
-        return HostWeights(
-            trial=host.name,
-            checkpoints=host.checkpoints,
-            key=host.trial.key,
-            step=result["step"],
-            attempt=result["attempt"],
-            lineage=host.folder.lineage(self.codes) or Lineage(),
-            record=weights_of(result),
+        self._weights = host_weights(self.planned.host, self.codes)
+        return assignment_of(
+            self.planned,
+            self.attempt,
+            self.run,
+            self.lineage(),
+            self._weights,
+            self.prepared_as,
         )
 
     def fault_of_weights(self) -> str:
@@ -159,34 +109,11 @@ class Recorder:
         problem = step_problem(self.planned)
         return problem.found if problem else ""
 
-    def _ended(self) -> int | None:
-        """The step at which the trial's own training ended early, if it is only scored again."""
-        result = self.planned.result
-        if self.planned.host is not None or result is None or result.get("diverged") is not None:
-            return None
-        ended_early = 0 < result["step"] < self.planned.steps
-        return result["step"] if ended_early else None
-
     def lineage(self) -> Lineage:
         """The trial's lineage with this attempt. All attempts of this sweep share a run."""
         earlier = self.folder.attempts.all()
         runs = {attempt.number: attempt.run for attempt in earlier} | {self.attempt: self.run}
         return Lineage(self._before.name, runs, self.codes)
-
-    def evaluated(self) -> dict[str, Head]:
-        """By set, the heads of scores from ended attempts, if the settings are the same.
-
-        A head counts only for the weights of the attempt that it names.
-        """
-        key = self.planned.trial.key
-        weights = self._weights
-        if weights is None:
-            last = self._ended() or self.planned.steps
-            return self.folder.scored_heads(key, last, self.planned.scoring)
-        heads = self.folder.scored_heads(key, weights.step, self.planned.scoring)
-        return {
-            set_name: head for set_name, head in heads.items() if is_head_of(weights.record, head)
-        }
 
     def begin(self) -> None:
         """Record the start of the attempt before it starts. Raises OSError if the record of earlier
@@ -224,16 +151,16 @@ class Recorder:
             )
         self.folder.attempts.check_running(attempt, self.process)
         match event:
-            case Started(device, hosts, process):
-                self._record_origin(self._record(device, hosts, process))
+            case Started():
+                self._add_provenance(self.provenance.start(event))
             case Resumed(step, reports, trained_by_attempt):
-                self._record_origin({"from": step, "of": trained_by_attempt})
+                self._add_provenance({"from": step, "of": trained_by_attempt})
                 self._restore(step, reports)
                 self._log(f"--- resumed at step {step}\n")
             case Noticed(text=text):
                 self._log(f"--- {text}\n")
             case About(entries):
-                self._record_origin(entries)
+                self._add_provenance(entries)
             case Report(step, metrics, ts, checkpoint, synced):
                 # no checkpoint was found: reports of an earlier attempt are not its history
                 self._restore(0)
@@ -246,7 +173,7 @@ class Recorder:
                 self.stopped = True
                 self.end("interrupted")
             case Evaluated(step, set_name, _, artifacts):
-                self._record_scoring(set_name)
+                self.provenance.add_scoring(attempt, set_name)
                 for name, text in artifacts.items():
                     self.folder.write_artifact(name, text)
                 self._log(f"--- scored on {set_name} after step {step}\n")
@@ -260,43 +187,9 @@ class Recorder:
                 self.lost = event  # the queue decides whether another attempt follows
         return True
 
-    def _record(self, device: str, hosts: tuple[str, ...], process: Provenance) -> Provenance:
-        """Where the attempt runs, and what it runs."""
-        source = self.planned.settings.source
-        return {
-            "commit": None,
-            **self.origin,
-            **process,
-            **({"host": hosts[0]} if hosts else {}),
-            "hosts": sorted({*hosts}) or [process.get("host")],
-            "device": device,
-            "threads": self.planned.settings.cluster.cpus_per_worker,
-            "gpus_per_worker": self.planned.settings.cluster.gpus_per_worker,
-            "data_fingerprint": self.planned.fingerprint,
-            "data_identity": self.prepared_as,
-            "task": {
-                "name": source.task.name,
-                "version": source.task.version,
-                "source": source.name,
-            },
-        }
-
-    def _record_origin(self, entries: Provenance) -> None:
-        """Add these to the record of this attempt."""
+    def _add_provenance(self, entries: Provenance) -> None:
         begun_after = self._weights.step if self._weights else 0
-        start = {"attempt": self.attempt, "from": begun_after, "steps": self.planned.steps}
-        record = start | self._own_record() | entries
-        self._write_provenance({"commit": None} | with_attempt(self.folder.provenance(), record))
-
-    def _write_provenance(self, content: Provenance) -> None:
-        write_atomic(self.folder.provenance_path, to_json(content) + "\n")
-
-    def _own_record(self) -> Provenance:
-        """The provenance of this attempt so far; {} if it has none."""
-        for record in attempts(self.folder.provenance()):
-            if record.get("attempt") == self.attempt:
-                return record
-        return {}
+        self.provenance.add(self.attempt, begun_after, entries)
 
     def patiently(self, act: Callable[[], T], say: Callable[[str], None]) -> T:
         """Call ``act``, which records, and return its result. ``say`` gets a line when storage
@@ -365,11 +258,6 @@ class Recorder:
         if self._weights is not None:
             return self._weights.record
         return weights_record(self.lineage(), event.trained_in, event.step)
-
-    def _record_scoring(self, set_name: str) -> None:
-        """Record what scored this set, which may happen long after training."""
-        provenance = self.folder.provenance()
-        self._write_provenance(with_scoring(provenance, self._own_record(), set_name))
 
 
 def write_config(planned: PlannedTrial, folder: TrialFolder | None = None) -> None:

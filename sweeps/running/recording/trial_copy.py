@@ -29,7 +29,7 @@ from sweeps.planning.shared_trials import without_sources
 from sweeps.planning.source_trial import Source
 from sweeps.problems import refusal
 from sweeps.processes.storage import give_sign_of_life
-from sweeps.running.recorder import write_config
+from sweeps.running.recording.recorder import write_config
 from tracking.activity.log import append_log, utc
 from tracking.code import CODE_FOLDER, code_place, read_code, write_code
 from tracking.files import read_whole, sync_folder, to_json, write_atomic
