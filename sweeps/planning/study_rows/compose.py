@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from sweeps.config.files import BASE
 from sweeps.config.hydra import Library
-from sweeps.config.rows import Scaled
+from sweeps.config.rows.row_trees import Scaled
 from sweeps.config.settings import Settings, absolute, parse_settings, repaired_settings
 from sweeps.config.study_faults import conflicts
 from sweeps.planning.study_rows.composed_rows import ComposedRow, Composition
@@ -88,7 +88,7 @@ def _compose(
         overrides=request.overrides,
         typed=request.typed,
         defaults=request.library.defaults,
-        place_of=collector.place,
+        place_of=request.sources.place,
         row_notes=(*request.made.notes, *notes, *request.ignored_notes),
         lists_all=request.trees.lists_all,
     )

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from sweeps.config.overrides import Overrides
-from sweeps.config.row_scale import Kept
+from sweeps.config.rows.row_scale import Kept
 from sweeps.config.schema import Schema
 from sweeps.config.settings import Settings
 from sweeps.trees import Values

@@ -5,11 +5,12 @@ from typing import Any
 
 from sweeps.config.files import BASE
 from sweeps.config.hydra import Library
-from sweeps.config.made_rows import MadeRows
 from sweeps.config.overrides import Overrides, parse_overrides
-from sweeps.config.refusals import ProblemCollector
-from sweeps.config.row_scale import Layered
-from sweeps.config.rows import ALL, RowTrees, Scaled
+from sweeps.config.rows.made_rows import MadeRows
+from sweeps.config.rows.problem_collector import ProblemCollector
+from sweeps.config.rows.row_scale import Layered
+from sweeps.config.rows.row_sources import RowSources
+from sweeps.config.rows.row_trees import ALL, RowTrees, Scaled
 from sweeps.config.settings import VARY
 from sweeps.planning.studies.advice import other_study
 from sweeps.planning.study_rows.study_record import StudyRecord
@@ -23,20 +24,21 @@ class Request:
     """A command's overrides, and what its rows are composed from.
 
     ``typed`` are the command's overrides. ``overrides`` are these on top of the study's recorded
-    ones. ``values`` are the ones of ``overrides`` that rows get. ``collector`` collects problems,
-    which are reported together.
+    ones. ``values`` are the ones of ``overrides`` that rows get. ``sources``: what they are composed
+    from. ``collector`` collects problems, which are reported together.
     """
 
     record: StudyRecord | None
     typed: Overrides
     overrides: Overrides
     values: Values
+    sources: RowSources
     collector: ProblemCollector
     trees: RowTrees
 
     @property
     def library(self) -> Library:
-        return self.collector.library
+        return self.sources.library
 
     @property
     def seed(self) -> str | None:
@@ -45,7 +47,7 @@ class Request:
 
     @property
     def made(self) -> MadeRows:
-        return self.collector.made
+        return self.sources.made
 
     @property
     def base(self) -> Layered | None:
@@ -64,7 +66,7 @@ class Request:
 
         A row without a file is the one that the study has recorded.
         """
-        if self.record is None or not self.collector.is_only_recorded(row):
+        if self.record is None or not self.sources.is_only_recorded(row):
             return self.trees.scaled(row)
         base = self.trees.scaled(BASE)
         if base is None:
@@ -97,13 +99,15 @@ def read_request(
     typed, problems = parse_overrides(overrides, library, recorded_rows, sweeps)
     merged = record.below(typed) if record else typed
     study = record.study.folder if record else None
-    collector = ProblemCollector(library, typed, merged, study, recorded_rows)
+    sources = RowSources(library, typed, merged, study, recorded_rows)
+    way_out = ""
     if record is not None:
         hint = other_study(record.study.folder)
-        collector.way_out = f"; recorded by {record.study.name}: {hint}"
+        way_out = f"; recorded by {record.study.name}: {hint}"
+    collector = ProblemCollector(sources, way_out)
     collector.problems += problems
     values = {key: value for key, value in merged.values.items() if key != VARY}
-    trees = RowTrees(collector)
+    trees = RowTrees(sources, collector)
     _check_files(collector, trees)
     if values.get("sweep.rows") == ALL:
         values["sweep.rows"] = trees.listed
@@ -111,30 +115,31 @@ def read_request(
     if seeds is not None:
         values.pop(str(library.schema.seed), None)
         values["sweep.seeds"] = seeds
-    return Request(record, typed, merged, values, collector, trees)
+    return Request(record, typed, merged, values, sources, collector, trees)
 
 
 def _check_files(collector: ProblemCollector, trees: RowTrees) -> None:
     """Collect the problems in the form of the user's files. A default replaces a wrong option, so
     that the rest is checked too."""
-    library = collector.library
+    sources = collector.sources
+    library = sources.library
     collector.problems += library.folders.misnamed("row")
     trees.readable("", BASE)
     for group in library.groups:
         if group == "row":
             continue
-        name = collector.chosen.get(group, library.defaults[group])
-        missing = library.folders.unknown_option(group, name, collector.record)
+        name = sources.chosen.get(group, library.defaults[group])
+        missing = library.folders.unknown_option(group, name, sources.record)
         if missing:  # the study has recorded the option
             collector.problems.append(replace(missing, allowed=HOW_TO_RESTORE))
         if missing or not trees.readable(group, name):
-            collector.chosen.pop(group, None)
+            sources.chosen.pop(group, None)
 
 
 def _typed_seeds(collector: ProblemCollector) -> list[Any] | None:
     """The seeds that the task's own key lists; None if it is not typed."""
-    key = collector.library.schema.seed
-    typed = collector.typed
+    key = collector.sources.library.schema.seed
+    typed = collector.sources.typed
     if key is None or key not in (*typed.values, *typed.sweeps):
         return None
     if "sweep.seeds" in typed.values:

@@ -24,7 +24,7 @@ def erased_rows(request: Request, changes: Mapping[str, Values]) -> Iterator[Pro
         if rows and key not in request.library.schema.scores:
             fault = f"is changed by {plural('row', len(rows))} {', '.join(rows)}"
             allowed = "remove the override, or select rows that keep base's value"
-            yield Problem(key, fault, allowed, place=request.collector.source(key))
+            yield Problem(key, fault, allowed, place=request.sources.source(key))
 
 
 def refuse_references(composition: Composition) -> None:

@@ -51,7 +51,7 @@ def row_of_trial(request: Request) -> NamedRows:
     """The row of `allelse train`. Lists of values need the name of one of their rows."""
     _refuse_several(request)
     _make_varied_rows(request)
-    name = request.collector.chosen.get("row", BASE)
+    name = request.sources.chosen.get("row", BASE)
     unknown = _unknown_row(request, name)
     if unknown:
         request.collector.problems.append(unknown)
@@ -67,7 +67,7 @@ def row_of_trial(request: Request) -> NamedRows:
 
 def _unknown_row(request: Request, row: str) -> Problem | None:
     """The refusal of a row without a file, which neither the study nor this command has."""
-    more_names = [*request.collector.recorded_rows, *request.made.rows]
+    more_names = [*request.sources.recorded_rows, *request.made.rows]
     return request.library.folders.unknown_option("row", row, COMMAND_LINE, more_names)
 
 
@@ -99,7 +99,7 @@ def _first_rows(request: Request, typed_rows: list[str] | None, swept: Values) -
     if "sweep.rows" in request.values:
         return request.values["sweep.rows"]
     makes_rows = request.made.asked or swept
-    if makes_rows and (listed_rows is None or "sweep" not in request.collector.chosen):
+    if makes_rows and (listed_rows is None or "sweep" not in request.sources.chosen):
         return [BASE]
     return listed_rows
 

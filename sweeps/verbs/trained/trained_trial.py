@@ -10,7 +10,7 @@ from typing import Any
 
 from sweeps.checkpoints.own_format import OwnFormat
 from sweeps.checkpoints.reader import CheckpointReader
-from sweeps.config.row_naming import short_value, with_digest
+from sweeps.config.rows.row_naming import short_value, with_digest
 from sweeps.config.schema import Schema
 from sweeps.config.tasks import TaskSource
 from sweeps.planning.studies.known_studies import known_study

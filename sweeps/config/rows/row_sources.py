@@ -1,21 +1,22 @@
-"""Collects the problems of a command, each with the place that set the value."""
+"""What the rows of a command come from, and where each value is set."""
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from sweeps.config.files import BASE
 from sweeps.config.hydra import Library, option
-from sweeps.config.made_rows import MadeRow, MadeRows
 from sweeps.config.overrides import Overrides
-from sweeps.problems import COMMAND_LINE, UNKNOWN_KEY, Problem
+from sweeps.config.rows.made_rows import MadeRow, MadeRows
+from sweeps.problems import COMMAND_LINE
 
 
-class ProblemCollector:
-    """Collects a command's problems in ``problems``, each with its place.
+class RowSources:
+    """The files of ``library``, a command's overrides, and the ``study`` that has recorded more of
+    them.
 
-    ``typed`` are the command's overrides. ``overrides`` are these on top of the ones that the
-    ``study`` has recorded, with the names of its ``recorded_rows``.
+    ``typed`` are the command's overrides. ``overrides`` are these on top of the ones that the study
+    has recorded, with the names of its ``recorded_rows``. ``chosen`` are the options that rows are
+    composed from; ``made`` are the rows without a file.
     """
 
     def __init__(
@@ -32,49 +33,7 @@ class ProblemCollector:
         self.study = study
         self.recorded_rows = recorded_rows
         self.chosen = dict(overrides.choices)
-        self.problems: list[Problem] = []
         self.made = MadeRows(library, self.place_of_maker)
-        self.way_out = ""  # what to type about a value that the study has recorded
-        self._wrong_in_base: set[str] = set()
-
-    def refuse(self, key: str, fault: str, allowed: str, nearest: str | None = None) -> None:
-        """Keep a problem of the command line."""
-        self.problems.append(Problem(key, fault, allowed, nearest, COMMAND_LINE))
-
-    def note(self, problems: Iterable[Problem], row: str = "") -> None:
-        """Keep a row's problems, each with the place that set the value.
-
-        A key that is already wrong in base is not reported again for rows.
-        """
-        known_keys = set() if row == BASE else self._wrong_in_base
-        new_problems = [problem for problem in problems if problem.key not in known_keys]
-        if row == BASE:
-            self._wrong_in_base |= {problem.key for problem in new_problems}
-        for problem in new_problems:
-            location = problem.place or self.place(problem.key, row)
-            if not self._is_repeated(problem, location):
-                self.problems.append(self._completed(problem, location, row))
-
-    def _is_repeated(self, problem: Problem, location: str | None) -> bool:
-        """Whether an unknown key was already reported with what its file may set."""
-        if problem.found != UNKNOWN_KEY:
-            return False
-        return any(
-            (earlier.key, earlier.place) == (problem.key, location) for earlier in self.problems
-        )
-
-    def _completed(self, problem: Problem, location: str | None, row: str) -> Problem:
-        """The problem with its place, and with a hint at what you may have meant."""
-        fault = problem.found
-        allowed = problem.allowed
-        nearest = problem.nearest
-        if problem.found == UNKNOWN_KEY:
-            nearest = self.library.hints.other_name(problem.key) or problem.nearest
-        if row == BASE and problem.key in self.typed.sweeps:
-            fault += " in base, which every row is compared with"
-        if self.study and location == self.record:
-            allowed += self.way_out
-        return replace(problem, found=fault, allowed=allowed, place=location, nearest=nearest)
 
     def options(self, row: str, extra: Mapping[str, str] | None = None) -> list[str]:
         """The options from which Hydra composes a row, without its scale. ``extra`` options replace

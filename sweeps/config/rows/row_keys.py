@@ -3,7 +3,7 @@
 import yaml
 
 from sweeps.config.files import BASE, Folders, lines_of
-from sweeps.config.made_rows import MadeRow
+from sweeps.config.rows.made_rows import MadeRow
 from sweeps.config.schema import Schema
 
 

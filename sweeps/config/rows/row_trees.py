@@ -8,10 +8,17 @@ from typing import Any
 
 from sweeps.config.files import BASE, file_problems, lines_of
 from sweeps.config.hydra import changing_keys, changing_problem, resolved
-from sweeps.config.made_rows import MadeRow
-from sweeps.config.refusals import ProblemCollector
-from sweeps.config.row_keys import builds_on, own_keys
-from sweeps.config.row_scale import Kept, Layered, apply_scale, before_scaling, keep_differences
+from sweeps.config.rows.made_rows import MadeRow
+from sweeps.config.rows.problem_collector import ProblemCollector
+from sweeps.config.rows.row_keys import builds_on, own_keys
+from sweeps.config.rows.row_scale import (
+    Kept,
+    Layered,
+    apply_scale,
+    before_scaling,
+    keep_differences,
+)
+from sweeps.config.rows.row_sources import RowSources
 from sweeps.config.settings import VARY, Scale, parse_scale
 from sweeps.problems import Problem, RefusedError
 from sweeps.trees import Tree, Values, assigned, differences, merged, nested
@@ -42,11 +49,12 @@ class Scaled:
 class RowTrees:
     """Composes each row once. Overrides in the group ``scale`` decide how rows are scaled."""
 
-    def __init__(self, collector: ProblemCollector) -> None:
+    def __init__(self, sources: RowSources, collector: ProblemCollector) -> None:
+        self.sources = sources
         self.collector = collector
-        self.library = collector.library
-        self.schema = collector.library.schema
-        self._divisors = collector.overrides.of_group("scale")
+        self.library = sources.library
+        self.schema = sources.library.schema
+        self._divisors = sources.overrides.of_group("scale")
         self._papers: dict[str, Tree | None] = {}
         self._scaled: dict[str, Scaled | None] = {}
 
@@ -60,7 +68,7 @@ class RowTrees:
     def final(self, row: str, scaled: Scaled, values: Values) -> Tree | None:
         """The row with these values and its own final ones, which stand above them; without
         references. None if one cannot be resolved. Its problems are collected."""
-        made_row = self.collector.made.rows.get(row)
+        made_row = self.sources.made.rows.get(row)
         own_values = made_row.final if made_row else {}
         return self.resolved(assigned(scaled.tree, values | own_values), row)
 
@@ -83,7 +91,7 @@ class RowTrees:
     @cached_property
     def varied(self) -> Any:
         """``sweep.vary`` of the sweep's file; empty or None if it has none."""
-        options = [*self.collector.options(BASE), *self.collector.scale_option]
+        options = [*self.sources.options(BASE), *self.sources.scale_option]
         return self.library.compose(*options)["sweep"].get("vary")
 
     @cached_property
@@ -98,13 +106,13 @@ class RowTrees:
     @cached_property
     def lists_all(self) -> bool:
         """Whether the sweep's file says ``rows: all``, which takes every row that has a file."""
-        options = [*self.collector.options(BASE), *self.collector.scale_option]
+        options = [*self.sources.options(BASE), *self.sources.scale_option]
         return bool(self.library.compose(*options)["sweep"].get("rows") == ALL)
 
     def _with_origin(self, scaled: Scaled, row: str) -> Scaled:
         """The row with what it sets itself, and where."""
         folders = self.library.folders
-        made_row = self.collector.made.rows.get(row)
+        made_row = self.sources.made.rows.get(row)
         file = folders.find(f"row/{row}")
         location = made_row.place if made_row else None
         if file and folders.is_own(file):
@@ -129,7 +137,7 @@ class RowTrees:
         scaled_row = Layered(layered.paper, tree)
         kept_differences = keep_differences(scaled_row, base, scale, self.schema)
         self._divide(scaled_row, base, scale, kept_differences.problems, row)
-        made_row = self.collector.made.rows.get(row)
+        made_row = self.sources.made.rows.get(row)
         file = self.library.folders.find(f"row/{row}")
         if made_row and made_row.final:  # its own values are not scaled
             return Scaled(assigned(tree, made_row.final), kept_differences)
@@ -185,7 +193,7 @@ class RowTrees:
         it.
         """
         base = self._paper(BASE)
-        scaled = self._composed(*self.collector.options(BASE), *self.collector.scale_option)
+        scaled = self._composed(*self.sources.options(BASE), *self.sources.scale_option)
         if base is None or scaled is None:
             return None
         no_groups = {
@@ -203,8 +211,8 @@ class RowTrees:
 
     def _compose_paper(self, row: str) -> Tree | None:
         """The same, not cached. A made row looks as if it had a file."""
-        made_row = self.collector.made.rows.get(row, MadeRow(parent=row))
-        options = [*self.collector.options(made_row.parent, made_row.options), "~scale"]
+        made_row = self.sources.made.rows.get(row, MadeRow(parent=row))
+        options = [*self.sources.options(made_row.parent, made_row.options), "~scale"]
         tree = self._composed(*options) if self.readable("row", made_row.parent) else None
         if tree is None:
             return None

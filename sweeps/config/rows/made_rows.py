@@ -14,7 +14,7 @@ from typing import Any
 
 from sweeps.config.files import BASE
 from sweeps.config.hydra import Library
-from sweeps.config.row_naming import as_typed, made_name
+from sweeps.config.rows.row_naming import as_typed, made_name
 from sweeps.config.settings import VARY
 from sweeps.problems import COMMAND_LINE, Problem
 from sweeps.trees import Tree, Values, dotted
