@@ -172,6 +172,39 @@ def test_a_new_attempt_begins_where_the_files_end(program: Program) -> None:
     }
 
 
+HISTORY = [f"{step},{step / 2}\n" for step in range(1, 18)]
+
+
+@pytest.mark.parametrize(
+    ("looks", "steps"),
+    [
+        # opened with "w": the file begins at the step after the checkpoint
+        ([HISTORY[10:11], HISTORY[10:14]], [11, 12, 13, 14]),
+        ([[], HISTORY[10:14]], [11, 12, 13, 14]),
+        # the history of the checkpoint, and then the rest
+        ([HISTORY[:10], HISTORY[:14]], [11, 12, 13, 14]),
+        # the whole history, and then what is new
+        ([HISTORY, [*HISTORY, "18,9\n"]], [18]),
+        # the same, and seen once when half of it is there
+        ([[*HISTORY, "18,9\n"], HISTORY[:5], [*HISTORY, "18,9\n", "19,9\n"]], [18, 19]),
+    ],
+)
+def test_a_resumed_program_may_write_its_file_anew(
+    program: Program, looks: list[list[str]], steps: list[int]
+) -> None:
+    """Killed at step 17, it goes on from step 10."""
+    header = "step,loss\n"
+    file = program.folder / "log.csv"
+    file.write_text(header + "".join(HISTORY))
+    program.watch()
+    found = []
+    for rows in looks:
+        file.unlink()
+        file.write_text(header + "".join(rows))
+        found += [step for _, _, step in program.points()]
+    assert found == steps
+
+
 @pytest.mark.parametrize(
     ("line", "expected"),
     [

@@ -19,6 +19,7 @@ class GrowingPoints(ABC):
 
     def skip_to_end(self) -> None:
         self._file.skip_to_end()
+        self._once.skip_to_end()
 
     def complete(self) -> None:
         self._file.complete()
@@ -30,8 +31,11 @@ class GrowingPoints(ABC):
             return
         if growth.is_rewritten:
             self._once.begin_again()
+        elif growth.content:
+            self._once.go_on()
         for points in self._records(growth):
             yield from self._once.new(points)
+        self._once.end_of_file()
 
     @abstractmethod
     def _records(self, growth: Growth) -> Iterator[Iterable[WrittenPoint]]:

@@ -14,27 +14,59 @@ class PointsOnce:
     without a step is also given when its value changes: the file may hold the newest values alone.
 
     Several files may share what was given: each checkpoint of Trainer repeats all points.
+
+    An attempt that resumes may write the file again from where it goes on. What it then lacks of
+    earlier attempts is new when it comes again.
     """
 
     def __init__(self, earlier: "Counter[Occurrence] | None" = None) -> None:
         self._given = Counter[Occurrence]() if earlier is None else earlier
         self._read = Counter[Occurrence]()
         self._values: dict[tuple[str, int], str] = {}  # without a step: by name and number
+        self._first: Occurrence | None = None
+        self._may_resume = False
+        self._resumes = False
+
+    def skip_to_end(self) -> None:
+        """What was read is of earlier attempts."""
+        self._may_resume = True
 
     def begin_again(self) -> None:
         """The file is read from its beginning."""
         self._read.clear()
+        self._resumes = self._may_resume
+        self._may_resume = False
+
+    def go_on(self) -> None:
+        """The file has grown, so this attempt does not write it again from the start."""
+        self._may_resume = False
+
+    def end_of_file(self) -> None:
+        """Everything that the file holds was read."""
+        if self._resumes:
+            self._resumes = False
+            for occurrence, number in self._given.items():
+                self._given[occurrence] = min(number, self._read[occurrence])
 
     def new(self, points: Iterable[WrittenPoint]) -> Iterator[WrittenPoint]:
         """The points that were not given yet."""
         for point in points:
             occurrence = (point.name, point.step)
+            self._compare_first(occurrence)
             self._read[occurrence] += 1
             number = self._read[occurrence]
             has_changed = point.step is None and self._has_changed(point, number)
             if has_changed or number > self._given[occurrence]:
                 self._given[occurrence] = max(number, self._given[occurrence])
                 yield point
+
+    def _compare_first(self, occurrence: Occurrence) -> None:
+        """A file that begins with another point has nothing of earlier attempts."""
+        is_first = not self._read
+        if is_first and self._resumes and occurrence != self._first:
+            self._given.clear()
+        if is_first:
+            self._first = occurrence
 
     def _has_changed(self, point: WrittenPoint, number: int) -> bool:
         """Whether the value at this place is new."""
