@@ -239,7 +239,7 @@ def test_a_trial_that_was_taken_can_be_taken_again_and_names_who_trained_it(trai
 
 DYING = """
 import os, signal, sys
-from sweeps.running import {module}
+from sweeps.running.recording import {module}
 {module}.{function} = lambda *given: os.kill(os.getpid(), signal.SIGKILL)
 from sweeps.cli import main
 main()
