@@ -14,6 +14,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
+from filelock import FileLock
+
 T = TypeVar("T")
 Default = TypeVar("Default")
 Form = Any
@@ -92,6 +94,12 @@ class UnreadableError(DamagedFileError):
     @property
     def note(self) -> str:
         return f"{self.path.name} {self.cause}"
+
+
+def record_lock(folder: Path) -> FileLock:
+    """Held by whoever reads the study's ``study.json`` to write it again. Processes wait for each
+    other."""
+    return FileLock(folder / ".locks" / "study")
 
 
 def unless_damaged(read: Callable[[], T], default: Default) -> T | Default:

@@ -12,8 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
-
 from tracking.card import Card
 from tracking.code import VOUCHER
 from tracking.files import (
@@ -23,6 +21,7 @@ from tracking.files import (
     misfit,
     read_object,
     read_yaml,
+    record_lock,
     unless_damaged,
     write_atomic,
 )
@@ -264,7 +263,7 @@ def task_of(folder: Path) -> Card | None:
 def separate(folder: Path) -> None:
     """Give the study a new identity, so that trackers make new runs. Raises StudyMissing or
     DamagedFileError."""
-    with FileLock(folder / ".locks" / "study"):
+    with record_lock(folder):
         write_study(replace(read_study(folder), identity=uuid.uuid4().hex))
 
 

@@ -3,12 +3,11 @@ with what was."""
 
 from collections.abc import Iterator, Mapping
 
-from filelock import FileLock
-
 from sweeps.planning.plan import Plan
 from sweeps.planning.plan_record import study_with_plan
 from sweeps.planning.study_rows.study_record import decides_weights, values_of
 from sweeps.problems import Problem, refuse
+from tracking.files import record_lock
 from tracking.study_lock import LOCK_FILE, Lock, lock_line, lock_of, read_lock, write_lock
 from tracking.uri import is_secret
 
@@ -21,7 +20,7 @@ def lock_plan(plan: Plan, metrics: Mapping[str, list[str]]) -> Lock:
     Raises RefusedError if the study is locked, or if a result of it exists.
     """
     _refuse(plan)
-    with FileLock(plan.folder / ".locks" / "study"):
+    with record_lock(plan.folder):
         _refuse(plan)  # another process may have locked the study, or finished a trial
         lock = lock_of(study_with_plan(plan, []), _locked_keys(plan), metrics)
         write_lock(plan.folder, lock)

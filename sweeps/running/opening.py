@@ -8,7 +8,6 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
-from filelock import FileLock
 from rich.console import Console
 from rich.markup import escape
 
@@ -33,7 +32,7 @@ from sweeps.running.syncer import syncing
 from sweeps.task import Problem, RefusedError, Task, Told
 from sweeps.worker.user_code.folder import new_files_shown, remove_outdated_links
 from sweeps.worker.user_code.imports import running_code
-from tracking.files import UnreadableError, unless_damaged
+from tracking.files import UnreadableError, record_lock, unless_damaged
 from tracking.provenance import own_files
 from tracking.study import write_study
 from tracking.trial_repair import repair_file
@@ -78,7 +77,7 @@ def open_study(
         plan = plan.read_again()
         _refuse_unlocked(plan, names)
         _refuse_other_copies(plan, pending)
-        with FileLock(plan.folder / ".locks" / "study"):
+        with record_lock(plan.folder):
             plan = replace(plan, origin=keep_origin(plan.folder, origin, plan.code))
             write_study(study_with_plan(plan, command))
         plan = take_trials(plan, console)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from filelock import FileLock, Timeout
+from filelock import Timeout
 from rich.markup import escape
 
 from sweeps.config.files import BASE
@@ -25,7 +25,7 @@ from sweeps.problems import Problem, RefusedError, refusal, refuse
 from sweeps.verbs.command import guarded, names_and_overrides
 from sweeps.verbs.names import trials_of, unknown_name
 from tracking.card import Card
-from tracking.files import DamagedFileError, unless_damaged
+from tracking.files import DamagedFileError, record_lock, unless_damaged
 from tracking.study import Study, StudyMissing, StudyTrial, read_study, write_study
 from tracking.trial import TrialFolder
 
@@ -173,7 +173,7 @@ def _drop(study: Path, names: Sequence[str], typed: Sequence[str]) -> Path:
     RefusedError.
     """
     refuse_half_renamed(study)
-    with FileLock(study / ".locks" / "study"):
+    with record_lock(study):
         recorded = read_study(study)  # another process may have added trials
         trials = _named_trials(recorded, names)
         trash = new_folder(study)

@@ -4,10 +4,7 @@ again."""
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
-
-from filelock import FileLock
 
 from sweeps.planning.plan import Plan
 from sweeps.planning.user_code.versions import scoring_code
@@ -16,6 +13,7 @@ from sweeps.vouching.candidates import Candidate, chosen_candidate, differences,
 from sweeps.vouching.comparison import first_difference, have_same_scores, have_same_weights
 from sweeps.vouching.retrial import retrial_folder, retrial_of, run_retrial
 from tracking.code import KINDS, SCORES, Code, write_code
+from tracking.files import record_lock
 from tracking.provenance import Provenance, scored_by, trained_by
 from tracking.study import Study, read_study, write_study
 from tracking.trial import TrialFolder
@@ -122,6 +120,6 @@ def _record(study: Study, candidate: Candidate, code: Code | None, scores_agree:
     voucher |= {name: versions[name] for name in KINDS}
     if code is not None:
         write_code(study.folder, code)
-    with FileLock(Path(study.folder, ".locks", "study")):
+    with record_lock(study.folder):
         current = read_study(study.folder)
         write_study(replace(current, vouched=(*current.vouched, voucher)))

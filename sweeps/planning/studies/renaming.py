@@ -11,15 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
-
 from sweeps.config.files import BASE
 from sweeps.config.study_faults import study_name_problems
 from sweeps.planning.studies.advice import command
 from sweeps.planning.studies.known_studies import log_entry
 from sweeps.planning.studies.study_overrides import placed
 from sweeps.problems import Problem, Typo, refusal
-from tracking.files import Form, read_object, to_json, unless_damaged, write_atomic
+from tracking.files import Form, read_object, record_lock, to_json, unless_damaged, write_atomic
 from tracking.statistics.references import with_names
 from tracking.study import Study, StudyTrial, read_study, write_study
 from tracking.words import row_and_seed, trial_name
@@ -80,7 +78,7 @@ def study_problems(study: Study, new: str) -> Iterator[Problem]:
 
 def rename_row(folder: Path, old: str, new: str, typed: Sequence[str]) -> Study:
     """Move the folders of the row's trials, then write the record. All their locks must be held."""
-    with FileLock(folder / ".locks" / "study"):
+    with record_lock(folder):
         study = read_study(folder)
         if _note(folder) is not None and old not in {trial.row for trial in study.trials}:
             (folder / NOTE).unlink()
@@ -98,7 +96,7 @@ def rename_row(folder: Path, old: str, new: str, typed: Sequence[str]) -> Study:
 def rename_study(folder: Path, new: str, typed: Sequence[str]) -> Study:
     """Move the study's folder, which names it, then write the record."""
     new_folder = folder.rename(folder.with_name(new))
-    with FileLock(new_folder / ".locks" / "study"):
+    with record_lock(new_folder):
         study = read_study(new_folder)
         entry = log_entry(typed, {"renamed_study": {folder.name: new}})
         renamed = replace(study, asked=(*study.asked, entry))

@@ -6,8 +6,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from filelock import FileLock
-
 from sweeps.planning.studies.advice import command
 from sweeps.planning.studies.known_studies import log_entry
 from sweeps.planning.studies.renaming import refuse_half_renamed, with_row_names
@@ -15,7 +13,7 @@ from sweeps.planning.studies.study_overrides import placed
 from sweeps.planning.studies.trash import DROPPED_FILE, Trashed, list_dropped
 from sweeps.planning.studies.trial_lock import trial_lock
 from sweeps.problems import Problem, refusal, refuse
-from tracking.files import unless_damaged
+from tracking.files import record_lock, unless_damaged
 from tracking.study import STUDY_FILE, Study, StudyTrial, read_study, study_folders, write_study
 
 
@@ -44,7 +42,7 @@ def restore_trials(item: Trashed, names: Sequence[str], typed: Sequence[str]) ->
         allowed = "restore that study first; `allelse restore` lists what there is"
         raise refusal(", ".join(names), fault, allowed)
     refuse_half_renamed(home)
-    with FileLock(home / ".locks" / "study"):
+    with record_lock(home):
         study = read_study(home)
         old_record = read_study(item.folder)
         record = _with_new_names(old_record, study)

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import yaml
-from filelock import FileLock
 
 from sweeps.config.files import TASKS
 from sweeps.config.hydra import Library
@@ -23,6 +22,7 @@ from sweeps.planning.study_rows.study_record import (
 )
 from sweeps.planning.study_rows.task_choice import source_of_study
 from sweeps.problems import RefusedError
+from tracking.files import record_lock
 from tracking.study import Study, read_study, write_study
 
 
@@ -65,7 +65,7 @@ def record_words(study: Study) -> None:
         for row in study.rows
         if row["row"] in in_table
     }
-    with FileLock(study.folder / ".locks" / "study"):
+    with record_lock(study.folder):
         recorded = read_study(study.folder)
         updated = _with_words(recorded, words)
         if updated != recorded:
