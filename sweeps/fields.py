@@ -66,7 +66,7 @@ def _is_schema(hint: Any) -> TypeGuard[type]:
 
 @dataclass(frozen=True)
 class Neutral:
-    """The value that means what the code did before the field existed."""
+    """The value with which the code does what it did before the field existed."""
 
     value: Any
 
@@ -109,7 +109,8 @@ class Observes:
 
 @dataclass(frozen=True)
 class Fingerprinted:
-    """The field is part of the data fingerprint, which is part of the trial key in its place.
+    """The field is part of the data fingerprint. The trial key contains the fingerprint instead of
+    the field.
 
     ``place``: it only locates the data, and may differ between machines. ``lasting``: a study
     records it.
@@ -133,7 +134,8 @@ class Symbol:
 
 @dataclass(frozen=True)
 class OtherNames:
-    """What other programs call the field, with spaces between: a hint finds the field by them.
+    """What other programs call the field, separated by spaces. Hints use these names to find the
+    field.
 
     ``note`` says how the field differs from what these names mean.
     """

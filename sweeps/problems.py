@@ -33,7 +33,7 @@ class Typo:
 class Problem:
     """One refused value: the key, the value found there, and the allowed values.
 
-    ``nearest`` is what was most likely meant, or the typo that it is looked up for.
+    ``nearest`` is what the user most likely meant, or a ``Typo`` from which it is looked up.
     """
 
     key: str

@@ -62,9 +62,9 @@ class Keep:
     """Which checkpoints to keep: the ``newest`` ones, the one with the lowest score if ``best``,
     and those of ``steps``.
 
-    Only multiples of ``every`` count as ``newest``. A checkpoint of another step, such as that of a
-    stop or the last one, stays until there is a newer one, and takes the place of none. Compute ``steps`` from keys
-    that affect training or scores, never from keys that only observe.
+    Only multiples of ``every`` count as ``newest``. A checkpoint at any other step, such as the last
+    one or a stop, stays until there is a newer one. It replaces none of the ``newest``. Compute
+    ``steps`` from keys that affect training or scores, never from keys that only observe.
     """
 
     newest: int = 2
@@ -150,7 +150,7 @@ class Trial(Protocol[Config_co]):
 
     @property
     def kept_steps(self) -> Collection[int]:
-        """The steps to save a checkpoint after: those of ``keep``, and those that other rows
+        """The steps after which to save a checkpoint: those of ``keep``, and those that other rows
         average."""
 
     def report(self, step: int, metrics: Numbers) -> None:
@@ -164,7 +164,7 @@ class Trial(Protocol[Config_co]):
         self, step: int, state: Any, score: float | None = None, *, random: bool = False
     ) -> None:
         """Save the state after ``step``. It is copied now and written while training continues.
-        Report the step first, since a resumed trial goes on after it.
+        Report the step first, because a resumed trial continues after it.
 
         With ``random``, it also saves the states of Python's, NumPy's and torch's random numbers,
         so that a resumed trial draws the same ones. This works with one worker, and leaves out
@@ -185,8 +185,8 @@ class Trial(Protocol[Config_co]):
 
         ``samples`` has one mapping per sample with the numbers that ``Metric.from_counts`` names.
         `allelse compare` then tests differences over samples. Every trial must have the same
-        samples in the same order, and at least 20. `allelse table` groups samples by further
-        numbers, with ``--by``.
+        samples in the same order, and at least 20. With ``--by``, `allelse table` groups
+        samples by any other number in the mapping.
         """
 
     def notice(self, text: str) -> None:
@@ -295,7 +295,8 @@ class Trained(Protocol[Config_co]):
 class Typed(dict[str, Any]):
     """The settings from a verb's command line, by dotted key. A parameter of this type gets them.
 
-    ``Trained.config`` includes them already; the path of another folder doesn't.
+    ``Trained.config`` already includes them. If a verb gets the path of another folder, that path
+    doesn't.
     """
 
 

@@ -89,7 +89,9 @@ class Metric:
     changed_by: tuple[str, ...] | None = None
     """The scoring settings that affect it; None means all of them."""
     note: str = ""  # a note below the table; a setting replaces `{name:usual}`
-    from_counts: tuple[str, ...] = ()  # one of FORMULAS, and the sample's fields that it takes
+    from_counts: tuple[str, ...] = ()
+    """A formula, and the sample's fields that it takes. The formulas are `mean`, `ratio`,
+    `exp_ratio`, `ngram_precision`, `ngram_precision_unsmoothed` and `ngram_f`."""
     within: str | None = None
     """The score that holds a text, such as a digest: values compare only if the texts are equal."""
     exp_of: str | None = None
@@ -213,7 +215,8 @@ class Card:
     """How each cost was obtained, for the caption."""
     millions: bool = False  # whether parameters are always shown in millions
     published_note: str = ""
-    """How to compare with published values. A table with this note always has their columns."""
+    """How to compare with published values. A table with this note always has the
+    columns of published values."""
     tags: str = "study"  # the prefix of MLflow's tags for group, row and change
     sample: str = "sample"  # what a scored set consists of, in the singular
 

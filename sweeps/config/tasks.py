@@ -49,8 +49,8 @@ IMPORTED_PACKAGES = ("allelse", "sweeps", "tracking")
 """Our packages that a task's file or process imports."""
 TASK_REFERENCE = re.compile(r"(?!\d)\w+(\.(?!\d)\w+)*:(?!\d)\w+")
 HOW_TO_NAME = (
-    f"must be {DEFAULT_TASK}, an installed task, a command of conf/task/, "
-    "or MODULE:ATTRIBUTE, importable from here"
+    f"must be {DEFAULT_TASK}, an installed task, a command in conf/task/, "
+    "or MODULE:ATTRIBUTE that can be imported here"
 )
 MAKES_TASK = re.compile(
     r"^(from|import) (allelse|sweeps)\b.*(^[^#\n]*\bTask\(|^@(\w+\.)?task\()",

@@ -63,8 +63,8 @@ MetricColumns = Annotated[
     list[str] | None,
     typer.Option(
         "--metric",
-        metavar="NAME:up|down",
-        help="A score, and whether higher is better. Repeat it for several.",
+        metavar="NAME:up|down[:SET]",
+        help="A score, whether higher is better, and its set. Repeat it for several.",
     ),
 ]
 Experiment = Annotated[

@@ -23,8 +23,8 @@ Target = Annotated[Path, typer.Option("--to", help="Folder for published studies
 
 @guarded
 def publish(overrides: OverrideList = None, to: Target = Path("studies")) -> None:
-    """Copy a study's finished trials without checkpoints or texts, and add table, report and
-    figures.
+    """Copy a study's finished trials, without checkpoints and with ten lines of each output. Add
+    table, report and figures.
 
     Run it again when more trials have finished. With paths.runs=studies, it only writes table,
     report and figures.

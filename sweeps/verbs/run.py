@@ -35,7 +35,7 @@ Vouching = Annotated[
     bool,
     typer.Option(
         "--vouch",
-        help="First retrain a finished trial, to check that your code still trains the same.",
+        help="First retrain a finished trial, to check that your code still trains the same weights.",
     ),
 ]
 Reporting = Annotated[
@@ -52,7 +52,7 @@ def sweep(
     multirun: Multirun = False,
     report: Reporting = False,
 ) -> int:
-    """Run every unfinished row. Run the command again to resume where it stopped.
+    """Run every unfinished trial. Run the command again to resume where it stopped.
 
     A study that has begun keeps its recorded rows, seeds and settings; sweep.rows and sweep.seeds
     select from them. With --vouch, name the trial to train again, such as base-s2; the default is

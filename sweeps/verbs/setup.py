@@ -59,7 +59,7 @@ def init(name: TaskName, command_words: CommandWords = None) -> None:
         return
     for path in create(name, Path.cwd()):
         print_line(OUT, f"Wrote {path}")
-    OUT.print(f"{name}.py runs as it is. Replace its data, model and loop by yours.")
+    OUT.print(f"{name}.py runs as it is. Replace its data, model and loop with your own.")
     print_line(OUT, f"Rows without files: {command('plan', f'task={name}', VARIED)}")
     next_verb("plan", [f"task={name}"])
 

@@ -22,7 +22,8 @@ Sentence = Annotated[str, typer.Argument()]
 TargetOption = typer.Option(help="The target sentence; by default, the model's own translation.")
 Target = Annotated[str | None, TargetOption]
 WordOption = typer.Option(
-    "--word", help="Draw only what this word attends to; its:2 is the second its. Repeatable."
+    "--word",
+    help='Draw only what this word attends to; its:2 is the second "its". Repeat it for several.',
 )
 Queries = Annotated[list[str] | None, WordOption]
 HeadOption = typer.Option("--head", help="Draw only these heads, such as 5,6, counted from 1.")

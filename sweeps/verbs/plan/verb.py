@@ -32,7 +32,11 @@ Checking = Annotated[
     typer.Option("--check", help="Check folders, addresses and machines, as sweep does first."),
 ]
 Calibrating = Annotated[
-    bool, typer.Option("--calibrate", help="Time some steps of three rows to estimate the hours.")
+    bool,
+    typer.Option(
+        "--calibrate",
+        help="Train three rows for 20 to 90 s each and score them, to predict hours and memory.",
+    ),
 ]
 Locking = Annotated[
     bool,

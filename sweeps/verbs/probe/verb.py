@@ -22,12 +22,18 @@ Words = Annotated[
 Seconds = Annotated[
     float | None,
     typer.Option(
-        "--seconds", metavar="S", help="How long it may run (60), and each run of --resume (3600)."
+        "--seconds",
+        metavar="S",
+        help="Stop the command after S seconds (60), or each run of --resume (3600).",
     ),
 ]
 Steps = Annotated[
     int | None,
-    typer.Option("--steps", metavar="N", help="With --resume: train for N steps instead."),
+    typer.Option(
+        "--steps",
+        metavar="N",
+        help="With --resume: train for N steps instead of the task's own number.",
+    ),
 ]
 Resume = Annotated[
     bool,

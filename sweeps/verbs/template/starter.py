@@ -1,7 +1,7 @@
 """A task to start from: it fits a polynomial to noisy points of a sine.
 
-Replace the data, the model and the loop by yours. Rows lie in ``conf/task/starter/row``. To run
-them, type ``allelse sweep task=starter``.
+Replace the data, the model and the loop with your own. The rows are in
+``conf/task/starter/row``. To run them, type ``allelse sweep task=starter``.
 """
 
 from typing import Annotated, Any

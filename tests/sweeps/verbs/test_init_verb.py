@@ -59,7 +59,7 @@ def test_the_new_task_is_planned_and_trained_as_it_is(workplace: Path) -> None:
     paths = ["fresh_curve.py", *(f"conf/task/fresh_curve/{file}.yaml" for file in FILES)]
     assert output.splitlines() == [
         *(f"Wrote {path}" for path in paths),
-        "fresh_curve.py runs as it is. Replace its data, model and loop by yours.",
+        "fresh_curve.py runs as it is. Replace its data, model and loop with your own.",
         f"Rows without files: allelse plan task=fresh_curve '{VARIED}'",
         "Next: allelse plan task=fresh_curve",
     ]
