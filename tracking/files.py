@@ -14,8 +14,6 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
-from filelock import FileLock
-
 T = TypeVar("T")
 Default = TypeVar("Default")
 Form = Any
@@ -94,12 +92,6 @@ class UnreadableError(DamagedFileError):
     @property
     def note(self) -> str:
         return f"{self.path.name} {self.cause}"
-
-
-def record_lock(folder: Path) -> FileLock:
-    """Held by whoever reads the study's ``study.json`` to write it again. Processes wait for each
-    other."""
-    return FileLock(folder / ".locks" / "study")
 
 
 def unless_damaged(read: Callable[[], T], default: Default) -> T | Default:

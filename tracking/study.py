@@ -3,7 +3,6 @@ studies of a folder."""
 
 import json
 import os
-import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -11,6 +10,8 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock
 
 from tracking.card import Card
 from tracking.code import VOUCHER
@@ -21,7 +22,6 @@ from tracking.files import (
     misfit,
     read_object,
     read_yaml,
-    record_lock,
     unless_damaged,
     write_atomic,
 )
@@ -260,11 +260,10 @@ def task_of(folder: Path) -> Card | None:
         return None
 
 
-def separate(folder: Path) -> None:
-    """Give the study a new identity, so that trackers make new runs. Raises StudyMissing or
-    DamagedFileError."""
-    with record_lock(folder):
-        write_study(replace(read_study(folder), identity=uuid.uuid4().hex))
+def record_lock(folder: Path) -> FileLock:
+    """Held by whoever reads the study's ``study.json`` to write it again. Processes wait for each
+    other."""
+    return FileLock(folder / ".locks" / "study")
 
 
 def write_study(study: Study) -> None:

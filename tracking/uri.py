@@ -35,8 +35,14 @@ _SETTING_END = re.compile(r"""(?:['"][]'"),;:}]*)?(?:[&\s]|$)""")
 _BRACES = re.compile(r"\{[^}\n]*\}")
 _WORD_END = re.compile(r"""\s|\Z|['"](?=[\s,;:)\]}]|\Z)""")
 """The end of a word in a text: a quote inside a word may belong to a password."""
+_COUNTED = r"""
+    (?<=token)(?:\\?["'])?\]?[ \t]*[:=][ \t]*
+    [-+]?\d{1,7}(?:\.\d*)?(?:e[-+]?\d+)?(?=[\s,;)\]}]|\Z)
+"""
+"""After a token that is a piece of text, such as ``loss per token: 2.3``: no secret is so short a
+number."""
 _NAME = rf"""
-    (?<![\w.-])[\w.-]*(?:{"|".join(SECRET_ENDINGS)})
+    (?<![\w.-])[\w.-]*(?:{"|".join(SECRET_ENDINGS)})(?!{_COUNTED})
     (?:\\?["'])?\]?                    # the quote and the bracket of "NAME" or x["NAME"]
     (?:[ \t]*:[ \t]*[\w.\[\]| ]+?)?    # the type of NAME: type = value
     [ \t]*(?:=(?!=)|:(?![:/]))[ \t]*   # neither ==, nor :: or ://

@@ -7,7 +7,7 @@ from sweeps.planning.plan import Plan
 from sweeps.planning.plan_record import study_with_plan
 from sweeps.planning.study_rows.study_record import decides_weights, values_of
 from sweeps.problems import Problem, refuse
-from tracking.files import record_lock
+from tracking.study import record_lock
 from tracking.study_lock import LOCK_FILE, Lock, lock_line, lock_of, read_lock, write_lock
 from tracking.uri import is_secret
 

@@ -32,9 +32,9 @@ from sweeps.running.syncer import syncing
 from sweeps.task import Problem, RefusedError, Task, Told
 from sweeps.worker.user_code.folder import new_files_shown, remove_outdated_links
 from sweeps.worker.user_code.imports import running_code
-from tracking.files import UnreadableError, record_lock, unless_damaged
+from tracking.files import UnreadableError, unless_damaged
 from tracking.provenance import own_files
-from tracking.study import write_study
+from tracking.study import record_lock, write_study
 from tracking.trial_repair import repair_file
 
 

@@ -25,8 +25,8 @@ from sweeps.problems import Problem, RefusedError, refusal, refuse
 from sweeps.verbs.command import guarded, names_and_overrides
 from sweeps.verbs.names import trials_of, unknown_name
 from tracking.card import Card
-from tracking.files import DamagedFileError, record_lock, unless_damaged
-from tracking.study import Study, StudyMissing, StudyTrial, read_study, write_study
+from tracking.files import DamagedFileError, unless_damaged
+from tracking.study import Study, StudyMissing, StudyTrial, read_study, record_lock, write_study
 from tracking.trial import TrialFolder
 
 Yes = Annotated[

@@ -20,7 +20,7 @@ from sweeps.planning.studies.study_overrides import names_study
 from sweeps.problems import RefusedError, refusal
 from sweeps.verbs.command import OverrideList, guarded, refuse_without_extra, taken_study
 from sweeps.verbs.remove import unsynced
-from tracking.study import Study, separate
+from tracking.study import Study
 from tracking.uri import default_uri, without_password
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ def sync(
     refuse_without_extra()
     study, settings = writable(*taken_study(overrides))
     if again:
+        from tracking.mlflow.ledger import separate
+
         with unsynced(study.folder):  # a process that sends now would use the earlier identity
             separate(study.folder)
     return send(study, settings)

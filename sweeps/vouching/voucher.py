@@ -13,9 +13,8 @@ from sweeps.vouching.candidates import Candidate, chosen_candidate, differences,
 from sweeps.vouching.comparison import first_difference, have_same_scores, have_same_weights
 from sweeps.vouching.retrial import retrial_folder, retrial_of, run_retrial
 from tracking.code import KINDS, SCORES, Code, write_code
-from tracking.files import record_lock
 from tracking.provenance import Provenance, scored_by, trained_by
-from tracking.study import Study, read_study, write_study
+from tracking.study import Study, read_study, record_lock, write_study
 from tracking.trial import TrialFolder
 from tracking.words import time
 

@@ -13,7 +13,7 @@ from sweeps.checkpoints.store import CheckpointStore
 from sweeps.config.schema import Schema
 from sweeps.problems import Problem, RefusedError
 from sweeps.processes.events import Assignment, HostWeights
-from sweeps.task import Numbers, Task
+from sweeps.task import Keep, Numbers, Task
 
 
 def config_until(task: Task[Any], config: Any, step: int) -> Any | None:
@@ -111,7 +111,7 @@ def open_checkpoints(
     """The trial's own checkpoints, or those of the trial whose weights it only scores. ``tell``
     takes notices."""
     trained = assignment.weights or assignment
-    keep = task.keep(config)
+    keep = Keep() if assignment.weights else task.keep(config)
     steps = sorted({*keep.steps, *assignment.kept_steps})
     reader = CheckpointReader(
         trained.checkpoints,

@@ -9,6 +9,7 @@ went.
 import hashlib
 import json
 import time
+import uuid
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -30,7 +31,7 @@ from tracking.files import (
 )
 from tracking.json_lines.journal import reports_behind
 from tracking.mlflow.inputs import inputs_digest
-from tracking.study import Study, StudyTrial, read_study
+from tracking.study import Study, StudyTrial, read_study, record_lock, write_study
 from tracking.trial import TrialFolder
 from tracking.uri import HERE, default_uri, store_name, without_password
 from tracking.words import count_of
@@ -291,6 +292,13 @@ def _behind(study: Study, trial: StudyTrial, sent: Sent) -> int:
     if is_finished and not is_result_sent:
         behind += 1
     return behind
+
+
+def separate(folder: Path) -> None:
+    """Give the study a new identity, so that trackers make new runs. Raises StudyMissing or
+    DamagedFileError."""
+    with record_lock(folder):
+        write_study(replace(read_study(folder), identity=uuid.uuid4().hex))
 
 
 def result_digest(folder: TrialFolder) -> str | None:

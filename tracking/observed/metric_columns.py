@@ -89,7 +89,7 @@ def typed_metrics(
         better = typed_direction or direction(column)
         if better not in ("up", "down"):
             fault = f"is {text}, and its name doesn't say whether higher is better"
-            allowed = "must be NAME:up or NAME:down, such as acc:up or loss:down"
+            allowed = "must be NAME:up or NAME:down, such as acc:up, or acc:up:test with its set"
             faults.append(ImportFault("--metric", fault, allowed, f"{name}:up"))
             continue
         if not any(is_number(value) for value in table.values(column)):
@@ -181,7 +181,7 @@ def no_metric(table: SourceTable, roles: Mapping[str, str]) -> ImportFault:
             fault = f'is missing: {name} has text such as "{shortened(texts[0])}"'
             break
     example = f"--metric {numbers[-1]}:up" if numbers else None
-    allowed = "must be NAME:up or NAME:down"
+    allowed = "must be NAME:up or NAME:down, with :SET if you like"
     if numbers:
         allowed += f"; columns of numbers are {', '.join(numbers[:20])}"
     return ImportFault("--metric", fault, allowed, example)

@@ -36,14 +36,16 @@ WORD = re.compile(
     re.IGNORECASE,
 )
 """The name of a score, and its value behind spaces alone: ``step 250: train loss 1.23``."""
+COUNT = r"(?:\d{1,3}(?:,\d{3})+|\d+)(?!\d*(?:\s?%|,\d|[kKmM]\b))"
+"""A whole number, also such as 1,500; neither a share such as 10 %, nor a rounded one such as 2k."""
 STEP = re.compile(
     r"(?<![A-Za-z])(?:global[ _]?step|steps?|iter(?:ation)?s?|num_updates|updates?|batch|"
-    r"total_timesteps|timesteps)['\"]?\s{0,20}[|│:=#]?\s{0,20}['\"]?\[?\s{0,20}(?P<step>\d+)"
-    r"(?:\s?/\s?(?P<steps>\d+))?(?![\w.]\d)",
+    rf"total_timesteps|timesteps)['\"]?\s{{0,20}}[|│:=#]?\s{{0,20}}['\"]?\[?\s{{0,20}}(?P<step>{COUNT})"
+    rf"(?:\s?/\s?(?P<steps>{COUNT}))?(?![\w.]\d)",
     re.IGNORECASE,
 )
 EPOCH = re.compile(
-    r"(?<![A-Za-z])epochs?['\"]?\s{0,20}[|│:=#]?\s{0,20}['\"]?\[?\s{0,20}(?P<epoch>\d+)"
+    r"(?<![A-Za-z])epochs?['\"]?\s{0,20}[|│:=#]?\s{0,20}['\"]?\[?\s{0,20}(?P<epoch>\d+)(?!\d*\s?%)"
     r"(?:\.0+)?(?:\s?/\s?(?P<epochs>\d+))?\]?(?![\w.]\d)"
     r"(?::?\s{0,20}\[\s{0,20}(?P<step>\d+)\s?/\s?(?P<steps>\d+))?",
     re.IGNORECASE,
@@ -183,7 +185,7 @@ def points_in(line: str, position: Position) -> Iterator[WrittenPoint]:
 def _whole(match: re.Match[str] | None, group: str) -> int | None:
     if match is None or match.groupdict().get(group) is None:
         return None
-    return int(match[group])
+    return int(match[group].replace(",", ""))
 
 
 def _value(match: re.Match[str]) -> float:

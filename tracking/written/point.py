@@ -61,7 +61,12 @@ def points_of(
         step = int(numbers[step_name])
     for name, value in numbers.items():
         if name not in STEP_NAMES and name not in TIME_NAMES:
-            yield WrittenPoint(name, value, step, source)
+            yield WrittenPoint(printable(name), value, step, source)
+
+
+def printable(name: str) -> str:
+    """A name as journals and MLflow take it: a space for each letter that nobody can see."""
+    return "".join(letter if letter.isprintable() else " " for letter in name)
 
 
 def number_of(value: Any) -> float | None:

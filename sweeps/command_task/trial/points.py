@@ -18,6 +18,7 @@ class Recording:
     ``start`` is the step that the attempt goes on from, and ``step`` the last reported one.
     ``counts``: points without a step count 1, 2, 3 by name; otherwise they belong to the last step.
     ``sources``: the best one of each metric, and ``doubled``, the metrics that have several.
+    ``curves``: the best source of each name in the journal, which has that one's points alone.
     ``planned``: points of this step, the last one, are held until ``release``, since training is
     over for the platform once it is reported.
     """
@@ -33,6 +34,7 @@ class Recording:
     numbers: Counter[str] = field(default_factory=Counter)
     sources: dict[str, str] = field(default_factory=dict)
     doubled: set[str] = field(default_factory=set)
+    curves: dict[str, str] = field(default_factory=dict)
     held: list[WrittenPoint] = field(default_factory=list)
     has_late: bool = False
 
@@ -53,9 +55,12 @@ class Recording:
         A step up to the start was reported before, and is not reported again.
         """
         self.remember(points)
+        self._choose_sources(points)
         by_step: dict[int, dict[str, float]] = {}
         last = self.step
         for point in points:
+            if self.curves[self._label(point)] != point.source:
+                continue
             step = last = self._step(point, last)
             if step >= self.planned:
                 self.held.append(replace(point, step=step))
@@ -112,6 +117,13 @@ class Recording:
             return False
         self.sources[name] = source
         return True
+
+    def _choose_sources(self, points: Iterable[WrittenPoint]) -> None:
+        """Two sources of a name may count or round differently, so its curve is that of one."""
+        for point in points:
+            label = self._label(point)
+            best = self.curves.setdefault(label, point.source)
+            self.curves[label] = min(best, point.source, key=source_rank)
 
     def _step(self, point: WrittenPoint, last: int) -> int:
         """Its own step, or else the ``last`` one, or its number."""

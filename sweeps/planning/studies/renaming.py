@@ -17,9 +17,9 @@ from sweeps.planning.studies.advice import command
 from sweeps.planning.studies.known_studies import log_entry
 from sweeps.planning.studies.study_overrides import placed
 from sweeps.problems import Problem, Typo, refusal
-from tracking.files import Form, read_object, record_lock, to_json, unless_damaged, write_atomic
+from tracking.files import Form, read_object, to_json, unless_damaged, write_atomic
 from tracking.statistics.references import with_names
-from tracking.study import Study, StudyTrial, read_study, write_study
+from tracking.study import Study, StudyTrial, read_study, record_lock, write_study
 from tracking.words import row_and_seed, trial_name
 
 NOTE = ".locks/renaming.json"

@@ -13,8 +13,16 @@ from sweeps.planning.studies.study_overrides import placed
 from sweeps.planning.studies.trash import DROPPED_FILE, Trashed, list_dropped
 from sweeps.planning.studies.trial_lock import trial_lock
 from sweeps.problems import Problem, refusal, refuse
-from tracking.files import record_lock, unless_damaged
-from tracking.study import STUDY_FILE, Study, StudyTrial, read_study, study_folders, write_study
+from tracking.files import unless_damaged
+from tracking.study import (
+    STUDY_FILE,
+    Study,
+    StudyTrial,
+    read_study,
+    record_lock,
+    study_folders,
+    write_study,
+)
 
 
 def restore_study(item: Trashed) -> Path:

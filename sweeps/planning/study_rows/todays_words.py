@@ -22,8 +22,7 @@ from sweeps.planning.study_rows.study_record import (
 )
 from sweeps.planning.study_rows.task_choice import source_of_study
 from sweeps.problems import RefusedError
-from tracking.files import record_lock
-from tracking.study import Study, read_study, write_study
+from tracking.study import Study, read_study, record_lock, write_study
 
 
 @dataclass(frozen=True)

@@ -125,6 +125,46 @@ def test_a_last_line_needs_no_newline_once_its_program_has_ended(program: Progra
     assert rest == {("loss", 0.25, 2), ("acc", 0.5, 1), ("bleu", 30.5, None), ("score", 12.0, None)}
 
 
+def test_a_name_with_letters_that_nobody_sees_gets_spaces(program: Program) -> None:
+    program.append("log.csv", "step,val\xa0loss\n1,0.5\n")
+    program.append("log.jsonl", '{"step": 1, "a\\nb": 0.5}\n')
+    assert sorted(program.points()) == [("a b", 0.5, 1), ("val loss", 0.5, 1)]
+
+
+def test_a_value_that_is_written_again_for_its_step_counts(program: Program) -> None:
+    """As Trainer's `save_metrics` writes the results of each evaluation into one file."""
+    file = program.folder / "eval_results.json"
+    file.write_text('{"epoch": 3.0, "eval_accuracy": 0.5}')
+    assert program.points() == [("eval_accuracy", 0.5, 3)]
+    file.write_text('{"epoch": 3.0, "eval_accuracy": 0.9}\n')
+    assert program.points() == [("eval_accuracy", 0.9, 3)]
+
+
+def test_a_resumed_program_may_write_its_document_anew(program: Program) -> None:
+    def write(steps: int) -> None:
+        records = [{"step": step, "loss": step / 2} for step in range(1, steps + 1)]
+        (program.folder / "history.json").write_text(json.dumps(records))
+
+    write(17)
+    program.watch()
+    found = []
+    for steps in (10, 11, 14, 18):
+        write(steps)
+        found += [step for _, _, step in program.points()]
+    assert found == [11, 12, 13, 14, 15, 16, 17, 18]
+
+
+def test_a_faulty_line_does_not_hide_that_a_file_was_written_anew(program: Program) -> None:
+    lines = [f'{{"step": {step}, "loss": {step / 2}}}\n' for step in range(1, 18)]
+    file = program.folder / "log.jsonl"
+    file.write_text("".join(lines))
+    program.watch()
+    file.write_text("".join([*lines[:10], "half a li\n"]))
+    assert program.points() == []
+    program.append("log.jsonl", "".join(lines[10:14]))
+    assert [step for _, _, step in program.points()] == [11, 12, 13, 14]
+
+
 def test_a_step_may_occur_twice(program: Program) -> None:
     program.append("log.csv", "epoch;loss\n1;3\n1;2\n")
     assert program.points() == [("loss", 3.0, 1), ("loss", 2.0, 1)]
@@ -173,8 +213,11 @@ def test_a_new_attempt_begins_where_the_files_end(program: Program) -> None:
 
 
 HISTORY = [f"{step},{step / 2}\n" for step in range(1, 18)]
+AGAIN = [*HISTORY[:10], *(f"{step},{step / 4}\n" for step in range(11, 15))]
+"""Trained again from step 11, with other values."""
 
 
+@pytest.mark.parametrize("in_place", [False, True])
 @pytest.mark.parametrize(
     ("looks", "steps"),
     [
@@ -183,6 +226,8 @@ HISTORY = [f"{step},{step / 2}\n" for step in range(1, 18)]
         ([[], HISTORY[10:14]], [11, 12, 13, 14]),
         # the history of the checkpoint, and then the rest
         ([HISTORY[:10], HISTORY[:14]], [11, 12, 13, 14]),
+        ([AGAIN[:11], AGAIN[:12], AGAIN], [11, 12, 13, 14]),
+        ([AGAIN[:12], AGAIN], [11, 12, 13, 14]),
         # the whole history, and then what is new
         ([HISTORY, [*HISTORY, "18,9\n"]], [18]),
         # the same, and seen once when half of it is there
@@ -190,7 +235,7 @@ HISTORY = [f"{step},{step / 2}\n" for step in range(1, 18)]
     ],
 )
 def test_a_resumed_program_may_write_its_file_anew(
-    program: Program, looks: list[list[str]], steps: list[int]
+    program: Program, looks: list[list[str]], steps: list[int], in_place: bool
 ) -> None:
     """Killed at step 17, it goes on from step 10."""
     header = "step,loss\n"
@@ -199,7 +244,8 @@ def test_a_resumed_program_may_write_its_file_anew(
     program.watch()
     found = []
     for rows in looks:
-        file.unlink()
+        if not in_place:
+            file.unlink()
         file.write_text(header + "".join(rows))
         found += [step for _, _, step in program.points()]
     assert found == steps
@@ -229,6 +275,10 @@ def test_a_resumed_program_may_write_its_file_anew(
         ("|    ep_rew_mean     | 21.5     |", "None ep_rew_mean 21.5"),
         ("loss: tensor(0.5, device='cuda:0')", "None loss 0.5"),
         ("steps: 100 loss: 0.5", "100 loss 0.5"),
+        ("step 1,500 loss: 0.5", "1500 loss 0.5"),
+        ("iter 12,000/600,000: loss 0.5", "12000 loss 0.5"),
+        ("step 10k loss: 0.5", "None loss 0.5"),
+        ("Epoch:  10%|█| 1/10 [00:01<00:09, loss=0.5]", "1 loss 0.5"),
         ("Epoch 2/3 - loss: 0.5 - acc: 1", "2 loss 0.5 acc 1.0"),
         ("Epoch 2/3 ... loss 0.5", "2 loss 0.5"),
         ("epoch 2/3 > loss 0.5", "2 loss 0.5"),

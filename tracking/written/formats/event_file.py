@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from tracking.written.formats.growing_points import GrowingPoints
 from tracking.written.growing_file import Growth, UnreadError
-from tracking.written.point import WrittenPoint
+from tracking.written.point import WrittenPoint, printable
 
 # fields of Event
 STEP = 2
@@ -53,7 +53,10 @@ class EventFile(GrowingPoints):
             self._file.advance(content[start:end])
             start = end
             try:
-                yield [WrittenPoint(*scalar, self._source) for scalar in _scalars(data)]
+                yield [
+                    WrittenPoint(printable(name), value, step, self._source)
+                    for name, value, step in _scalars(data)
+                ]
             except (IndexError, struct.error, TypeError) as error:
                 raise UnreadError("holds a record that is no event") from error
 

@@ -33,9 +33,11 @@ class GrowingPoints(ABC):
             self._once.begin_again()
         elif growth.content:
             self._once.go_on()
-        for points in self._records(growth):
-            yield from self._once.new(points)
-        self._once.end_of_file()
+        try:
+            for points in self._records(growth):
+                yield from self._once.new(points)
+        finally:
+            self._once.end_of_file()
 
     @abstractmethod
     def _records(self, growth: Growth) -> Iterator[Iterable[WrittenPoint]]:

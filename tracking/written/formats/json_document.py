@@ -27,10 +27,14 @@ class JsonDocument:
         self._path = path
         self._source = source
         self._stamp = FileStamp(path)
+        self._shares_history = earlier is not None
         self._once = PointsOnce(earlier)
 
     def skip_to_end(self) -> None:
-        """A document has no end to append to."""
+        """A document has no end to append to. One that repeats the history of others lacks a part
+        of it."""
+        if not self._shares_history:
+            self._once.skip_to_end()
 
     def complete(self) -> None:
         """A document has no last line."""
@@ -38,9 +42,12 @@ class JsonDocument:
     def new_points(self) -> Iterator[WrittenPoint]:
         """Raises UnreadError for a document that is too large, and OSError."""
         document = self._changed_document()
+        if document is None:
+            return
         self._once.begin_again()
         for record in _records(document):
             yield from self._once.new(points_of(record, self._source))
+        self._once.end_of_file()
 
     def _changed_document(self) -> Any:
         """None if it has not changed, or is being written."""

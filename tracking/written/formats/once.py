@@ -11,7 +11,7 @@ Occurrence = tuple[str, int | None]
 
 class PointsOnce:
     """Counts how often a metric had a step, since a step may rightly occur twice in a file. A point
-    without a step is also given when its value changes: the file may hold the newest values alone.
+    is given again when its value changes: the file may hold the newest values alone.
 
     Several files may share what was given: each checkpoint of Trainer repeats all points.
 
@@ -22,7 +22,7 @@ class PointsOnce:
     def __init__(self, earlier: "Counter[Occurrence] | None" = None) -> None:
         self._given = Counter[Occurrence]() if earlier is None else earlier
         self._read = Counter[Occurrence]()
-        self._values: dict[tuple[str, int], str] = {}  # without a step: by name and number
+        self._values: dict[tuple[Occurrence, int], str] = {}  # by occurrence and its number
         self._first: Occurrence | None = None
         self._may_resume = False
         self._resumes = False
@@ -55,7 +55,7 @@ class PointsOnce:
             self._compare_first(occurrence)
             self._read[occurrence] += 1
             number = self._read[occurrence]
-            has_changed = point.step is None and self._has_changed(point, number)
+            has_changed = self._has_changed(point, number)
             if has_changed or number > self._given[occurrence]:
                 self._given[occurrence] = max(number, self._given[occurrence])
                 yield point
@@ -70,8 +70,10 @@ class PointsOnce:
 
     def _has_changed(self, point: WrittenPoint, number: int) -> bool:
         """Whether the value at this place is new."""
-        place = (point.name, number)
+        place = ((point.name, point.step), number)
         value = str(point.value)  # NaN equals itself as a text
         earlier_value = self._values.get(place)
         self._values[place] = value
+        if earlier_value is None:  # another file may have given it
+            return point.step is None
         return value != earlier_value
