@@ -104,6 +104,9 @@ def test_the_best_source_counts_to_its_last_line(tmp_path: Path) -> None:
     assert (scores["score"], scores["loss"]) == (0.123, 1.0)
     log = (trial / "log.txt").read_text()
     assert "score is in metrics.csv and in stdout; metrics.csv counts" in log
+    journal = lines(trial / "journal.jsonl")
+    curve = {line["step"]: line["metrics"].get("dev/score") for line in journal}
+    assert curve == {1: 0.5, 2: 0.123}, "without the rounded value of the output"
 
 
 FAILING = {

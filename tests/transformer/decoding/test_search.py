@@ -143,13 +143,28 @@ def test_a_beam_as_wide_as_the_space_finds_every_output_in_order(
 
 
 @pytest.mark.parametrize(("beam", "alpha"), [(2, 0.0), (2, 4.0), (4, 0.6), (4, 1.5)])
-def test_stopping_early_and_caching_change_nothing(beam: int, alpha: float) -> None:
-    for seed, sentence in enumerate(SENTENCES):
-        model = peaked(12, seed=seed)
-        decode = replace(DECODE, beam=beam, alpha=alpha, max_extra=6)
+def test_stopping_early_and_caching_change_nothing(
+    beam: int, alpha: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decode = replace(DECODE, beam=beam, alpha=alpha, max_extra=12)
+    steps: list[None] = []
+    step = Transformer.step
+
+    def counted(*inputs: Any) -> Tensor:
+        steps.append(None)
+        return step(*inputs)
+
+    monkeypatch.setattr(Transformer, "step", counted)
+    stopped_early = 0
+    for seed in range(24):
+        sentence = SENTENCES[seed % len(SENTENCES)]
+        model = peaked(12, sureness=5.0, seed=seed)
         expected = patient(model, sentence, decode)
         assert_same(beam_search(model, sentence, decode)[0], expected)
+        steps.clear()
         assert_same(beam_search(model, sentence, decode, n_best=1)[0], expected[:1])
+        stopped_early += len(steps) < sentence.shape[1] + decode.max_extra
+    assert stopped_early >= 1
 
 
 @pytest.mark.parametrize("alpha", [0.0, 4.0])
