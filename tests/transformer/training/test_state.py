@@ -66,3 +66,11 @@ def test_each_resumes_from_the_other_s_saved_state(capturable: bool) -> None:
     assert isinstance(group["lr"], torch.Tensor) is capturable
     assert float(group["lr"]) == pytest.approx(learning_rate(small_trial().train, 16, 3), rel=1e-6)
     assert_close(trained(resumed, range(4, 6)), trained(fresh(capturable), range(1, 6)))
+
+
+def test_the_best_likelihood_on_dev_is_resumed() -> None:
+    state = trained(fresh(False), range(1, 2))
+    state.best_nll = 1.25
+    resumed = fresh(False)
+    resumed.load(Saved(1, copy.deepcopy(state.to_dict())))
+    assert resumed.best_nll == 1.25
