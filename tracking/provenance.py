@@ -105,10 +105,11 @@ def git_state(folder: Path, code: Sequence[str] = (".",)) -> Provenance:
     commit = None if "site-packages" in folder.parts else _git(folder, "rev-parse", "HEAD")
     if commit is None:
         return {"commit": None, "branch": None, "dirty": None, "changes": None, "diff": ""}
-    changed = _git(folder, "diff", "--name-only", "--relative", "HEAD", "--", *code)
-    added = _git(folder, "ls-files", "--others", "--exclude-standard", "--", *code)
-    names = set((changed or "").splitlines())
-    names |= {name for name in (added or "").splitlines() if name.endswith(".py")}
+    # -z: without it, git quotes names with letters beyond ASCII
+    changed = _git(folder, "diff", "-z", "--name-only", "--relative", "HEAD", "--", *code)
+    added = _git(folder, "ls-files", "-z", "--others", "--exclude-standard", "--", *code)
+    names = set(filter(None, (changed or "").split("\0")))
+    names |= {name for name in (added or "").split("\0") if name.endswith(".py")}
     is_known = changed is not None and added is not None
     branch = _git(folder, "rev-parse", "--abbrev-ref", "HEAD")
     diff = diff_without_secrets(_git(folder, "diff", "--relative", "HEAD", "--", *code) or "")

@@ -204,6 +204,8 @@ class _Rows:
             schema = Schema.of(source.task)
             record = read_record(study, source)
             for row in dict.fromkeys(trial.row for trial in study.trials):
+                if row not in record.rows:
+                    continue
                 with suppress(RefusedError):
                     config = schema.config(nested(record.settings | record.rows[row].values))
                     steps = planned_steps_of(schema.task, config)
@@ -258,8 +260,10 @@ def _sharing_lines(lines: Sequence[Line]) -> list[Line]:
 
 
 def _sharing_key(line: Line) -> tuple[Any, ...]:
-    """What lines that share one have in common."""
-    own_line = line["seed"] if line["attempts"] else None
+    """What lines that share one have in common. The attempts of a trial with a result may be
+    lost."""
+    has_begun = line["attempts"] or line["step"] or line["state"] == "finished"
+    own_line = line["seed"] if has_begun else None
     return line["row"], own_line, line["state"], line["note"]
 
 

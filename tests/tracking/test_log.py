@@ -27,6 +27,19 @@ def test_a_followed_log_gives_every_line_once_although_it_is_bounded(
     assert len(afterwards) > 100
 
 
+def test_a_character_may_be_written_in_two_parts(tmp_path: Path) -> None:
+    path = tmp_path / "log.txt"
+    followed = log.FollowedLog(path)
+    bar = "45%|███".encode()
+    text = ""
+    for part in (bar[:5], bar[5:]):
+        with path.open("ab") as file:
+            file.write(part)
+        text += followed.more()
+    followed.close()
+    assert text == "45%|███"
+
+
 def test_a_log_holds_no_password_and_names_ranks(tmp_path: Path) -> None:
     log.append_log(tmp_path / "log.txt", log.marked("postgresql://me:secret@host\nmore\n", 1))
     assert (tmp_path / "log.txt").read_text() == "[1] postgresql://***@host\n[1] more\n"

@@ -108,6 +108,12 @@ def test_the_diff_is_that_of_the_folder_where_the_task_lies(checkout: Path) -> N
     assert "hunter2" not in state["diff"]
 
 
+def test_new_files_may_have_names_beyond_ascii(checkout: Path) -> None:
+    (checkout / "study" / "modèle.py").write_text("")
+    state = git_state(checkout / "study")
+    assert (state["dirty"], state["changes"]) == (True, ["modèle.py"])
+
+
 def test_what_git_fails_to_tell_is_unknown(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As for a working tree that is too large, or on slow storage."""
     fails = checkout / "bin" / "git"

@@ -3,6 +3,7 @@
 ``log.old.txt`` has earlier lines.
 """
 
+import codecs
 import os
 import time
 from contextlib import suppress
@@ -45,6 +46,8 @@ class FollowedLog:
         self._path = path
         self._file: IO[bytes] | None = None
         self._read: os.stat_result | None = None  # of the open file
+        # a character may be read in two parts
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def more(self) -> str:
         """What was added since the last call."""
@@ -57,7 +60,7 @@ class FollowedLog:
                 self._file = self._path.open("rb")
                 self._read = os.fstat(self._file.fileno())
                 content += self._unread()
-        return content.decode("utf-8", "replace")
+        return self._decoder.decode(content)
 
     def _older_log(self) -> bytes:
         older = _older(self._path)

@@ -123,11 +123,20 @@ def _differences(column: Column, earlier: Column) -> Column | None:
 
 
 def _are_alike(samples: Sequence[Sample]) -> bool:
-    """Whether all samples have the same fields in the same order, with lists of the same length."""
+    """Whether all samples have the same fields in the same order, with lists of numbers of the same
+    length."""
     if not samples:
         return False
     first = _shape(samples[0])
-    return all(_shape(sample) == first for sample in samples)
+    has_numbers = all(_holds_numbers(value) for sample in samples for value in sample.values())
+    return has_numbers and all(_shape(sample) == first for sample in samples)
+
+
+def _holds_numbers(value: Any) -> bool:
+    """Whether a field that is a list holds numbers alone, and at least one."""
+    if not isinstance(value, list):
+        return True
+    return bool(value) and all(isinstance(number, int | float) for number in value)
 
 
 def _shape(sample: Sample) -> list[tuple[str, int | None]]:

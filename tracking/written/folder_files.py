@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,11 +33,11 @@ class FolderFiles:
     def new_files(self) -> list[Path]:
         """The files that the last call did not have."""
         files: list[Path] = []
-        waiting = [self._folder]
+        waiting = deque([self._folder])  # those near the top first
         for _ in range(MOST_FOLDERS):
             if not waiting:
                 break
-            folder = waiting.pop()
+            folder = waiting.popleft()
             earlier = self._listings.get(folder, Listing())
             listing = _listed(folder, earlier)
             self._listings[folder] = listing

@@ -178,8 +178,9 @@ def points_in(line: str, position: Position) -> Iterator[WrittenPoint]:
         words = match["name"].split()
         if words[-1].lower() not in NO_METRIC:
             values.setdefault("_".join(words), _value(match))
+    is_epoch = position.step is None and position.epoch is not None
     for name, value in values.items():
-        yield WrittenPoint(name, value, position.number, SOURCE)
+        yield WrittenPoint(name, value, position.number, SOURCE, is_epoch)
 
 
 def _whole(match: re.Match[str] | None, group: str) -> int | None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+EPOCH = "epoch"
 STEP_NAMES = (
     "step",
     "global_step",
@@ -16,7 +17,7 @@ STEP_NAMES = (
     "training_iteration",
     "total_timesteps",
     "timesteps",
-    "epoch",
+    EPOCH,
 )
 """By which records count. The first one that a record has is its step."""
 TIME_NAMES = ("timestamp", "_timestamp", "_runtime", "wall_time")
@@ -35,12 +36,14 @@ def source_rank(source: str) -> tuple[int, str]:
 @dataclass(frozen=True)
 class WrittenPoint:
     """``step``: None if the program wrote none. ``source``: such as "stdout", "metrics.csv",
-    "logs/metrics.csv", "trainer_state.json", "mlflow"."""
+    "logs/metrics.csv", "trainer_state.json", "mlflow". ``is_epoch``: the step is the number of an
+    epoch, and may count from 0."""
 
     name: str
     value: float
     step: int | None
     source: str
+    is_epoch: bool = False
 
     def comes_from(self, source: str) -> bool:
         """Whether this is its source, with or without the folders before the file's name."""
@@ -61,7 +64,7 @@ def points_of(
         step = int(numbers[step_name])
     for name, value in numbers.items():
         if name not in STEP_NAMES and name not in TIME_NAMES:
-            yield WrittenPoint(printable(name), value, step, source)
+            yield WrittenPoint(printable(name), value, step, source, step_name == EPOCH)
 
 
 def printable(name: str) -> str:

@@ -18,6 +18,7 @@ class Recording:
     ``start`` is the step that the attempt goes on from, and ``step`` the last reported one.
     ``counts``: points without a step count 1, 2, 3 by name; otherwise they belong to the last step.
     ``sources``: the best one of each metric, and ``doubled``, the metrics that have several.
+    ``from_zero``: the sources that count epochs from 0; their first epoch is step 1.
     ``curves``: the best source of each name in the journal, which has that one's points alone.
     ``planned``: points of this step, the last one, are held until ``release``, since training is
     over for the platform once it is reported.
@@ -35,6 +36,7 @@ class Recording:
     sources: dict[str, str] = field(default_factory=dict)
     doubled: set[str] = field(default_factory=set)
     curves: dict[str, str] = field(default_factory=dict)
+    from_zero: set[str] = field(default_factory=set)
     held: list[WrittenPoint] = field(default_factory=list)
     has_late: bool = False
 
@@ -45,6 +47,8 @@ class Recording:
         """The last value of each metric among the points."""
         for point in points:
             self.names[point.name] = point.source
+            if point.is_epoch and point.step == 0:
+                self.from_zero.add(point.source)
             for written in self.metrics:
                 if is_of(written, point) and self._is_best(written.metric.name, point.source):
                     self.values[written.metric.name] = point.value
@@ -63,7 +67,7 @@ class Recording:
                 continue
             step = last = self._step(point, last)
             if step >= self.planned:
-                self.held.append(replace(point, step=step))
+                self.held.append(replace(point, step=step, is_epoch=False))
             elif step > self.start:
                 by_step.setdefault(step, {})[self._label(point)] = point.value
         began = self.step
@@ -127,6 +131,8 @@ class Recording:
 
     def _step(self, point: WrittenPoint, last: int) -> int:
         """Its own step, or else the ``last`` one, or its number."""
+        if point.step is not None and point.is_epoch and point.source in self.from_zero:
+            return point.step + 1
         if point.step is not None:
             return point.step
         if not self.counts:

@@ -109,6 +109,24 @@ def test_the_best_source_counts_to_its_last_line(tmp_path: Path) -> None:
     assert curve == {1: 0.5, 2: 0.123}, "without the rounded value of the output"
 
 
+FROM_ZERO = """\
+import pathlib, sys
+out = pathlib.Path(sys.argv[1])
+(out / "log.csv").write_text("epoch,score\\n0,0.25\\n1,0.5\\n2,0.75\\n")
+"""
+
+
+def test_epochs_that_count_from_zero_are_all_there(tmp_path: Path) -> None:
+    """As Keras's CSVLogger counts."""
+    definition = "command: python train.py {out}\nmetrics: {score: up}\nsteps: 3\n"
+    trial = trained(write_script(tmp_path, definition, FROM_ZERO))
+    journal = lines(trial / "journal.jsonl")
+    curve = {line["step"]: line["metrics"]["dev/score"] for line in journal}
+    assert curve == {1: 0.25, 2: 0.5, 3: 0.75}
+    result = lines(trial / "result.json")[0]
+    assert (result["step"], "steps" in result) == (3, False)
+
+
 FAILING = {
     "an exit code": (
         "import sys\nprint('first')\nsys.exit('no such layer')",

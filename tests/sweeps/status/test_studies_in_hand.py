@@ -149,6 +149,17 @@ def test_a_long_error_leaves_the_other_columns_their_room(tmp_path: Path) -> Non
     assert any(line[:2] == ["base-s1:", "ValueError:"] for line in lines), "whole, below the table"
 
 
+def test_finished_trials_whose_attempts_are_lost_keep_their_lines(tmp_path: Path) -> None:
+    study = sweep(tmp_path, "sweep.rows=[base]", "sweep.seeds=[1,2]", ends=2)
+    for trial in study.trials:
+        trial.folder.attempts_path.unlink()
+    words = [line.split() for line in typed(tmp_path, "status").stdout.splitlines()]
+    assert [line[1:3] for line in words if line[:1] == ["base"]] == [
+        ["1", "finished"],
+        ["2", "finished"],
+    ]
+
+
 def test_trials_of_a_row_that_have_not_begun_share_a_line(tmp_path: Path) -> None:
     sweep(tmp_path, "sweep.rows=[base,big]", "sweep.seeds=[1,2,3,4]", ends=1)
     outcome = typed(tmp_path, "status")
