@@ -333,8 +333,9 @@ def test_the_plan_says_the_numbers_of_the_page() -> None:
         planned.trial.row: (planned.task.memory(planned.config, "cuda") or 0) / 1e9
         for planned in trials
     }
-    say(f"base needs {gigabytes['base']:.1f} GB, d_model 1024 {gigabytes['c_width_1024']:.1f} GB")
-    say(f"and big {gigabytes['big']:.1f} GB")
+    say(f"base needs {gigabytes['base']:.1f} GB")
+    say(f"the row with d_model 1024 needs {gigabytes['c_width_1024']:.1f} GB")
+    say(f"and big needs {gigabytes['big']:.1f} GB")
     checkpoint = sum(planned.costs.params or 0 for planned in trials) * CHECKPOINT_BYTES / 1e9
     say(f"all trials together take {5 * checkpoint:.0f} GB (computed)")
     say(f"they take {checkpoint:.0f} GB")
