@@ -20,8 +20,8 @@ from rich.console import Console
 from benchmarks.record import RESULTS, Result, heading, provenance, write
 from benchmarks.sheet import Sheet, to_markdown, to_terminal
 from benchmarks.statistics import DESIGNS, FEW, ROWS, moments, sizes
-from tracking.statistics.finding import ALPHA
-from tracking.statistics.seed_tests import differences
+from tracking.statistics.seeds.finding import ALPHA
+from tracking.statistics.seeds.seed_tests import differences
 
 BUCKETS = 4
 CORRELATION = 0.5

@@ -2,7 +2,7 @@
 seed by seed.
 
 A part of ``python -m benchmarks.statistics``. Differences are drawn and go through the function
-behind the table, `tracking.statistics.paired_tests.paired_differences`. Shapes: S studies, K
+behind the table, `tracking.statistics.seeds.paired_tests.paired_differences`. Shapes: S studies, K
 compared rows, N seeds.
 """
 
@@ -16,11 +16,11 @@ import numpy as np
 
 from benchmarks.sheet import MET, MISSED, Sheet
 from tracking.card import Metric
-from tracking.statistics.family import SeedScores
-from tracking.statistics.finding import ALPHA
-from tracking.statistics.paired_family import paired_families
-from tracking.statistics.paired_tests import paired_differences, paired_exponential_intervals
-from tracking.statistics.seed_tests import differences, intervals
+from tracking.statistics.seeds.family import SeedScores
+from tracking.statistics.seeds.finding import ALPHA
+from tracking.statistics.seeds.paired_family import paired_families
+from tracking.statistics.seeds.paired_tests import paired_differences, paired_exponential_intervals
+from tracking.statistics.seeds.seed_tests import differences, intervals
 
 COMPARED = (1, 3, 8, 19)
 SEEDS = (3, 5, 9)

@@ -2,7 +2,7 @@
 FILE]``.
 
 Studies without any true difference are drawn, so that every mark is false. They go through the very
-function behind the table, `tracking.statistics.seed_tests.differences`, thousands at a time.
+function behind the table, `tracking.statistics.seeds.seed_tests.differences`, thousands at a time.
 Neither place nor unit of a metric matters. Rows that are compared seed by seed follow
 (`benchmarks.paired_statistics`). Shapes: S studies, R rows with base first, n seeds of a row.
 """
@@ -24,9 +24,9 @@ from benchmarks.paired_statistics import paired_findings, paired_sheets
 from benchmarks.record import RESULTS, Result, heading, provenance, write
 from benchmarks.sheet import MET, MISSED, Sheet, to_markdown, to_terminal
 from tracking.card import Metric
-from tracking.statistics.family import SeedScores, family
-from tracking.statistics.finding import ALPHA
-from tracking.statistics.seed_tests import (
+from tracking.statistics.seeds.family import SeedScores, family
+from tracking.statistics.seeds.finding import ALPHA
+from tracking.statistics.seeds.seed_tests import (
     CANDIDATES,
     POWER,
     Power,

@@ -10,8 +10,8 @@ from typing import Any
 
 from tracking.card import Metric
 from tracking.files import DamagedFileError, Form, read_object, unless_damaged, write_atomic
-from tracking.statistics.finding import ALPHA
 from tracking.statistics.references import with_names
+from tracking.statistics.seeds.finding import ALPHA
 from tracking.statistics.table_rows import BASE
 from tracking.study import Study, seconds
 from tracking.uri import without_password

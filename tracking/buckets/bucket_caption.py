@@ -4,7 +4,7 @@ out."""
 from collections import Counter
 
 from tracking.buckets.bucket_scores import BucketScores
-from tracking.statistics.finding import SAYS, same_scores
+from tracking.statistics.seeds.finding import SAYS, same_scores
 from tracking.table.source_captions import lock_lines
 from tracking.table.tested_captions import delta_notes
 from tracking.words import count_of, grouped, listed

@@ -25,7 +25,7 @@ from tracking.report.drawing import (
     shortened,
     styled,
 )
-from tracking.statistics.finding import SAYS, FindingKind, label
+from tracking.statistics.seeds.finding import SAYS, FindingKind, label
 from tracking.statistics.study_findings import StudyFindings
 from tracking.table.tested_captions import reference_words
 from tracking.words import signed

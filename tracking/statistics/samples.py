@@ -20,8 +20,8 @@ import numpy.typing as npt
 
 from tracking.card import Metric
 from tracking.files import DamagedFileError, unless_damaged
-from tracking.statistics.finding import DRAWS
-from tracking.statistics.seed_tests import LARGEST_EXPONENT
+from tracking.statistics.seeds.finding import DRAWS
+from tracking.statistics.seeds.seed_tests import LARGEST_EXPONENT
 from tracking.study import Study, StudyTrial
 from tracking.words import count_of
 

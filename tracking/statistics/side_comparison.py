@@ -7,7 +7,6 @@ from typing import Any
 
 from tracking.card import Metric
 from tracking.code import Code, changed_files, code_diff
-from tracking.statistics.family import Family, RowTest, SeedScores, family, why_untested
 from tracking.statistics.means import metric_mean, minus
 from tracking.statistics.references import comparable_within, why_not_compared
 from tracking.statistics.samples import (
@@ -18,6 +17,7 @@ from tracking.statistics.samples import (
     paired_tests,
     scores,
 )
+from tracking.statistics.seeds.family import Family, RowTest, SeedScores, family, why_untested
 from tracking.statistics.sides import Side, SidePair, pair_name, paired_trials
 from tracking.statistics.study_findings import find
 from tracking.statistics.table_rows import BASE, table

@@ -12,14 +12,15 @@ from tracking.activity.later_changes import later_note
 from tracking.card import Metric
 from tracking.files import unless_damaged
 from tracking.json_lines.journal import Journal, in_line
-from tracking.statistics.finding import FindingKind, same_scores
+from tracking.statistics.machine_blocks import MachineBlocks, machine_blocks
+from tracking.statistics.seeds.finding import FindingKind, same_scores
 from tracking.statistics.table_rows import TableRow
 from tracking.statistics.unlike_trials import Unlike, unlike
 from tracking.study import Study
 from tracking.words import count_of, grouped, spanned
 
 if TYPE_CHECKING:
-    from tracking.statistics.family import Family, RowTest
+    from tracking.statistics.seeds.family import Family, RowTest
     from tracking.statistics.verdict import MetricVerdict
 
 BestReports = dict[str, dict[int, tuple[float, int]]]
@@ -61,6 +62,7 @@ class StudyFindings:
     best: BestReports = field(default_factory=dict)
     best_of: Metric | None = None  # the metric of these
     later_seeds: str = ""  # a note on seeds that were added after first results
+    blocks: MachineBlocks = field(default_factory=MachineBlocks)
     published: dict[str, dict[str, float | None]] = field(default_factory=dict)
 
     @cached_property
@@ -141,7 +143,7 @@ class StudyFindings:
         families = dict[str, tuple["Family", ...]]()
         for name, metric_families in self.families.items():
             families[name] = tuple(family.withheld(reason) for family in metric_families)
-        return replace(self, families=families)
+        return replace(self, families=families, blocks=MachineBlocks())
 
 
 NONE = StudyFindings()
@@ -155,9 +157,11 @@ def find(
     published = dict[str, dict[str, float | None]]()
     for metric in study.task.tabled:
         published[metric.name] = {row.row: row.published[metric.name] for row in rows}
+    tested = over_seeds(study, rows, reference)
     return replace(
-        over_seeds(study, rows, reference),
+        tested,
         unlike=unlike(study),
+        blocks=machine_blocks(study, rows, tested.families),
         best=_best_reports(study, reports_of) if reports_of else {},
         best_of=reports_of,
         later_seeds=later_note(study),
@@ -183,7 +187,7 @@ def over_seeds(study: Study, rows: Sequence[TableRow], reference: str) -> StudyF
 
 def _without_rows(rows: Sequence[TableRow], reference: str, metric: Metric) -> "Family | None":
     """The family of a reference with which no row is compared; None if it is no row."""
-    from tracking.statistics.family import Family
+    from tracking.statistics.seeds.family import Family
 
     is_row = any(row.row == reference for row in rows)
     return Family(metric, reference, {}) if is_row else None
@@ -210,8 +214,8 @@ def _families(
     """By reference, the tests over seeds of the rows that are ``compared`` with one of all
     ``rows``. A row whose scores cannot be compared is not tested."""
     # SciPy takes a third of a second to import, and a plan does not need it.
-    from tracking.statistics.family import Family, SeedScores, families_of
-    from tracking.statistics.paired_family import paired_families
+    from tracking.statistics.seeds.family import Family, SeedScores, families_of
+    from tracking.statistics.seeds.paired_family import paired_families
 
     names = {row.row for row in rows}
     references = dict[str, str]()

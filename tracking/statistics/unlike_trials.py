@@ -22,6 +22,9 @@ SHOWN_DIGITS = 12  # of a commit or a hash
 UNKNOWN = "unknown"
 CPU = "CPU"
 GENERATION = "CPU generation"
+DEVICE = "device"
+ON_CPU = "cpu"
+"""How the name of a device begins that is no GPU."""
 CODE = "code"
 VARIABLE = "environment variable "
 NOT_SET = "unset"
@@ -76,6 +79,41 @@ def unlike(study: Study) -> dict[str, list[Unlike]]:
     return unlike_rows
 
 
+def machine_kinds(study: Study) -> dict[str, dict[int, str]]:
+    """By row and seed, the kind of machine that trained each finished trial, such as "CPU
+    generation family 25, model 1": what not all trials share of CPU and device. Without rows that
+    only score.
+
+    Trials of a GPU are of one kind whatever the CPU beside it. All are of the kind "" if nothing
+    differs.
+    """
+    trials: dict[tuple[str, int], Aspects] = {}
+    for trial in study.trials:
+        trial_aspects = None if trial.weights else aspects(study, trial)
+        if trial_aspects is not None:
+            trials[trial.row, trial.seed] = trial_aspects
+    expected = _most_frequent(trials.values())
+    machines = {place: _machine_of(each, expected) for place, each in trials.items()}
+    kinds: dict[str, dict[int, str]] = {}
+    for (row, seed), machine in machines.items():
+        parts = []
+        for aspect, value in machine.items():
+            if any(other.get(aspect) != value for other in machines.values()):
+                parts.append(f"{aspect} {value}")
+        kinds.setdefault(row, {})[seed] = ", ".join(parts)
+    return kinds
+
+
+def _machine_of(trial: Aspects, expected: Mapping[str, str]) -> dict[str, str]:
+    """Its device; without a GPU, also its CPU. What was not recorded is as in most trials."""
+    names = [DEVICE]
+    if all(device.startswith(ON_CPU) for device in trial.get(DEVICE, ())):
+        names = [CPU, GENERATION, DEVICE]
+    return {
+        name: THEN.join(trial.get(name, (expected[name],))) for name in names if name in expected
+    }
+
+
 def beyond_change(unlike_rows: Mapping[str, Sequence[Unlike]]) -> str:
     """What these rows differ from. The user's code is that of the study's first trials, other
     aspects are those of most."""
@@ -126,7 +164,7 @@ def _machine(record: Mapping[str, Any]) -> dict[str, str]:
     cpu = record.get("cpu") or {}
     machine = {
         CPU: str(cpu.get("model") or UNKNOWN),
-        "device": device or UNKNOWN,
+        DEVICE: device or UNKNOWN,
         "workers": str(workers),
     }
     if "generation" in cpu:  # older versions didn't record it

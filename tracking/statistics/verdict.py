@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from tracking.card import Metric
-from tracking.statistics.family import Family, RowTest
 from tracking.statistics.means import published_minus
 from tracking.statistics.references import ITS_REFERENCE
+from tracking.statistics.seeds.family import Family, RowTest
 
 VERSION_OF_RULE = 1
 """Bumped when the same numbers lead to a different verdict: the lock of a study names it."""

@@ -8,13 +8,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tracking.card import PREFIXES, TESTED, Card, Metric
-from tracking.statistics.finding import LEAST_SEEDS
 from tracking.statistics.scoring_settings import ABSENT, agreed, over_seeds
+from tracking.statistics.seeds.finding import LEAST_SEEDS
 from tracking.statistics.study_findings import MIXED_SETTINGS, STOPPED, UNLIKE, StudyFindings
 from tracking.statistics.table_rows import TableRow, decode_of
 from tracking.statistics.unlike_trials import OF_SCORING, beyond_change, summary
 from tracking.study import Standing, Study
 from tracking.table.columns import ALL_COST_LABELS, StudyTable, columns_of, setting_words
+from tracking.table.machine_captions import machine_lines
 from tracking.table.resumptions import resumed_lines
 from tracking.table.row_captions import error_lines, not_compared_lines, seed_lines
 from tracking.table.source_captions import lock_lines, source_lines, voucher_lines
@@ -180,6 +181,7 @@ def _chance_notes(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str
     if table.view.verdicts:
         yield from _verdicts(table.card, table.findings)
     yield from _unlike(table)
+    yield from machine_lines(table, compared)
     yield from _stopped(table.rows)
     yield from source_lines(table.study, [row.row for row in table.rows])
     yield from voucher_lines(table.study)

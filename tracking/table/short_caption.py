@@ -4,7 +4,7 @@ how the study deviated."""
 from collections.abc import Iterator, Sequence
 
 from tracking.card import Metric
-from tracking.statistics.finding import SAYS, FindingKind, sentence
+from tracking.statistics.seeds.finding import SAYS, FindingKind, sentence
 from tracking.statistics.study_findings import STOPPED, UNLIKE
 from tracking.statistics.table_rows import decode_of
 from tracking.statistics.unlike_trials import beyond_change

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tracking.card import Metric
-from tracking.statistics.finding import ALPHA, MODERATED_ROWS, SAYS, sentence
 from tracking.statistics.references import ITS_REFERENCE
+from tracking.statistics.seeds.finding import ALPHA, MODERATED_ROWS, SAYS, sentence
 from tracking.statistics.study_findings import StudyFindings, grouped_by_reference
 from tracking.statistics.table_rows import TableRow
 from tracking.study import Study
@@ -17,7 +17,7 @@ from tracking.table.columns import StudyTable
 from tracking.words import grouped, listed, number, plural, spanned
 
 if TYPE_CHECKING:
-    from tracking.statistics.family import Family, RowTest
+    from tracking.statistics.seeds.family import Family, RowTest
 
 MOST_NAMED = 4
 

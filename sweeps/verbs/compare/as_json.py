@@ -5,8 +5,8 @@ from dataclasses import asdict
 from typing import Any
 
 from tracking.card import TESTED
-from tracking.statistics.family import RowTest
 from tracking.statistics.samples import SampleTest
+from tracking.statistics.seeds.family import RowTest
 from tracking.statistics.side_comparison import FIRST, SECOND, Compared, Differing, MetricCompared
 from tracking.statistics.sides import Side
 

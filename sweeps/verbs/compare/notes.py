@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tracking.observed.record import observed_line
-from tracking.statistics.family import RowTest
-from tracking.statistics.finding import DRAWS, MODERATED_ROWS
 from tracking.statistics.samples import SampleTest
+from tracking.statistics.seeds.family import RowTest
+from tracking.statistics.seeds.finding import DRAWS, MODERATED_ROWS
 from tracking.statistics.side_comparison import Compared, MetricCompared
 from tracking.statistics.sides import Side, SidePair
 from tracking.statistics.table_rows import BASE

@@ -11,8 +11,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from tracking.statistics.family import RowTest
 from tracking.statistics.samples import SampleTest
+from tracking.statistics.seeds.family import RowTest
 from tracking.statistics.side_comparison import Compared, Differing, MetricCompared, SampleCompared
 from tracking.words import number, plural, signed
 

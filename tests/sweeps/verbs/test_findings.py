@@ -19,7 +19,7 @@ from typed import printed
 
 from tracking import words
 from tracking.mlflow.pages import row_words, study_files
-from tracking.statistics.finding import ALPHA
+from tracking.statistics.seeds.finding import ALPHA
 from tracking.study import Study, StudyTrial, read_study, write_study
 from tracking.table.columns import whole_table
 from tracking.words import time

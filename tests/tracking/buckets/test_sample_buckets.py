@@ -14,7 +14,7 @@ from tracking.buckets.bucket_caption import caption
 from tracking.buckets.bucket_scores import BucketScores, bucket_scores
 from tracking.buckets.quantity import Quantity, UngroupedError
 from tracking.card import Card, Metric
-from tracking.statistics.family import SeedScores, family
+from tracking.statistics.seeds.family import SeedScores, family
 from tracking.study import Study
 from tracking.table.columns import whole_table
 from tracking.trial import statistics_name, statistics_text

@@ -13,7 +13,7 @@ from studies_on_disk import begin, finish, make_study
 from tracking.activity.later_changes import later_note
 from tracking.card import Metric
 from tracking.report.forest import COLORS
-from tracking.statistics.finding import SAYS, Finding, FindingKind, kind_of, label
+from tracking.statistics.seeds.finding import SAYS, Finding, FindingKind, kind_of, label
 
 EARLY = "2020-01-01T00:00:00+00:00"
 LATE = "2999-01-01T00:00:00Z"

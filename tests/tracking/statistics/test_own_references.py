@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from studies_on_disk import DECODE, begin, finish, make_study
 
-from tracking.statistics.family import RowTest
+from tracking.statistics.seeds.family import RowTest
 from tracking.statistics.study_findings import find
 from tracking.statistics.table_rows import table
 from tracking.study import Study

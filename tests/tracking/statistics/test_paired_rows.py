@@ -14,8 +14,9 @@ from scipy import stats
 from tables import by_name
 
 from tracking.mlflow.describe import Described
-from tracking.statistics.finding import ALPHA
-from tracking.statistics.paired_tests import (
+from tracking.statistics.references import hosts_of
+from tracking.statistics.seeds.finding import ALPHA
+from tracking.statistics.seeds.paired_tests import (
     PairedPower,
     independent_rows,
     paired_differences,
@@ -23,8 +24,7 @@ from tracking.statistics.paired_tests import (
     products,
     residuals,
 )
-from tracking.statistics.references import hosts_of
-from tracking.statistics.seed_tests import intervals
+from tracking.statistics.seeds.seed_tests import intervals
 from tracking.study import NEUTRAL, Study, read_study
 from tracking.table import layout
 from tracking.table.caption import methods

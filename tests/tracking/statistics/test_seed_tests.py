@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, special, stats
 
-from tracking.statistics.finding import ALPHA
-from tracking.statistics.seed_tests import (
+from tracking.statistics.seeds.finding import ALPHA
+from tracking.statistics.seeds.seed_tests import (
     CANDIDATES,
     POWER,
     Comparisons,

@@ -8,8 +8,8 @@ import pytest
 from scipy import stats
 
 from tracking.card import Metric
-from tracking.statistics.family import Family, RowTest
-from tracking.statistics.finding import Finding
+from tracking.statistics.seeds.family import Family, RowTest
+from tracking.statistics.seeds.finding import Finding
 from tracking.statistics.verdict import rank_agreement, rule, verdict
 from transformer.card import CARD
 

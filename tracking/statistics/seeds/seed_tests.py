@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from tracking.statistics.finding import ALPHA, LEAST_SEEDS
+from tracking.statistics.seeds.finding import ALPHA, LEAST_SEEDS
 
 FLOOR = 1e-5  # of the median variance: a row without spread would make all others look noisy
 LARGEST_EXPONENT = 700.0  # beyond e^700 a float is infinite
@@ -71,32 +71,42 @@ class Differences:
 
 
 def differences(
-    means: Any, variances: Any, seeds: Any, comparisons: Comparisons | None = None
+    means: Any,
+    variances: Any,
+    seeds: Any,
+    comparisons: Comparisons | None = None,
+    parts: Any = None,
 ) -> Differences:
-    """Every compared row against its reference. Args: […, R] means and sample variances; [R] seeds,
-    each at least two."""
+    """Every compared row against its reference.
+
+    Args:
+        means: […, R].
+        variances: […, R] of one seed.
+        seeds: [R], each more than one: one more than the variance has degrees of freedom.
+        parts: [R] the variance of each mean, as a part of one seed's: by default 1 / seeds.
+    """
     comparisons = comparisons or Comparisons.with_first(len(seeds))
+    parts_R = 1 / np.asarray(seeds) if parts is None else parts
     variances_R = moderated(variances, seeds, comparisons)
-    error_K, df_K = standard_errors(variances_R, seeds, comparisons)
+    error_K, df_K = standard_errors(variances_R, seeds, comparisons, parts_R)
     difference_K = means[..., comparisons.rows] - means[..., comparisons.references]
     p_K = 2 * special.stdtr(df_K, -np.abs(difference_K) / error_K)
-    errors_R = np.sqrt(variances_R.variance / seeds)
+    errors_R = np.sqrt(variances_R.variance * parts_R)
     return Differences(difference_K, errors_R, error_K, df_K, p_K, holm(p_K))
 
 
 def standard_errors(
-    variances: ModeratedVariances, seeds: Any, comparisons: Comparisons | None = None
+    variances: ModeratedVariances, seeds: Any, comparisons: Comparisons, parts: Any
 ) -> tuple[Any, Any]:
     """[…, K] standard errors of the rows' differences from their references, and their degrees of
-    freedom.
+    freedom. ``parts`` are those of ``differences``.
 
     No difference has more degrees than all rows have together: two variances that were moved
     towards one prior are not independent, though Satterthwaite's formula assumes it.
     """
-    comparisons = comparisons or Comparisons.with_first(len(seeds))
-    parts_R = variances.variance / seeds
-    row_part = parts_R[..., comparisons.rows]
-    reference_part = parts_R[..., comparisons.references]
+    variances_of_means_R = variances.variance * parts
+    row_part = variances_of_means_R[..., comparisons.rows]
+    reference_part = variances_of_means_R[..., comparisons.references]
     row_df = variances.df[..., comparisons.rows]
     reference_df = variances.df[..., comparisons.references]
     df_K = satterthwaite(row_part, reference_part, row_df, reference_df)
@@ -312,7 +322,7 @@ class Power:
         )
         variances_SR = self.variances * drawn_SR / (seeds_R - 1)
         moderated_SR = moderated(variances_SR, seeds_R, self.comparisons)
-        error_SK, df_SK = standard_errors(moderated_SR, seeds_R, self.comparisons)
+        error_SK, df_SK = standard_errors(moderated_SR, seeds_R, self.comparisons, 1 / seeds_R)
         true_R = self.variances / seeds_R
         row_variance = true_R[self.comparisons.rows]
         reference_variance = true_R[self.comparisons.references]

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from tracking.statistics.finding import ALPHA, MODERATED_ROWS
-from tracking.statistics.seed_tests import (
+from tracking.statistics.seeds.finding import ALPHA, MODERATED_ROWS
+from tracking.statistics.seeds.seed_tests import (
     SEED,
     VARIANCE_DRAWS,
     Differences,

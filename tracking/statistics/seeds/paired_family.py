@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tracking.statistics.family import (
+from tracking.statistics.seeds.family import (
     NO_SPREAD,
     Family,
     FamilyTests,
@@ -17,8 +17,8 @@ from tracking.statistics.family import (
     seed_count,
     why_untested,
 )
-from tracking.statistics.finding import LEAST_SEEDS, same_scores
-from tracking.statistics.paired_tests import (
+from tracking.statistics.seeds.finding import LEAST_SEEDS, same_scores
+from tracking.statistics.seeds.paired_tests import (
     PairedPower,
     paired_differences,
     paired_exponential_intervals,

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from tracking.card import Metric
-from tracking.statistics.finding import ALPHA, LEAST_SEEDS, SECONDS_PER_HOUR, Finding, kind_of
-from tracking.statistics.seed_tests import (
+from tracking.statistics.seeds.finding import ALPHA, LEAST_SEEDS, SECONDS_PER_HOUR, Finding, kind_of
+from tracking.statistics.seeds.seed_tests import (
     Comparisons,
     Differences,
     Power,

@@ -1,0 +1,1 @@
+"""Tests over seeds: one metric's rows against their references, and what seeds can show."""
