@@ -2,7 +2,7 @@
 progress bar, and the step or the epoch that they belong to."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tracking.written.formats.json_lines import json_object
@@ -36,6 +36,12 @@ WORD = re.compile(
     re.IGNORECASE,
 )
 """The name of a score, and its value behind spaces alone: ``step 250: train loss 1.23``."""
+SET = re.compile(
+    r"(?<![\w/.@])(?P<set>train(?:ing)?|val(?:id(?:ation)?)?|dev|test|eval(?:uation)?)"
+    r"\s{0,5}[:|\[({>-]\s{0,5}(?=[A-Za-z])",
+    re.IGNORECASE,
+)
+"""What stands before the scores of one set: ``train: loss 0.5 | val: loss 0.6``."""
 COUNT = r"(?:\d{1,3}(?:,\d{3})+|\d+)(?!\d*(?:\s?%|,\d|[kKmM]\b))"
 """A whole number, also such as 1,500; neither a share such as 10 %, nor a rounded one such as 2k."""
 STEP = re.compile(
@@ -173,14 +179,24 @@ def points_in(line: str, position: Position) -> Iterator[WrittenPoint]:
         yield from points_of(record, SOURCE, position.number)
         return
     message = BAR_HEAD.sub("", LOG_HEAD.sub("", line))
+    sets = [*SET.finditer(message)]
     values: dict[str, float] = {}
     for match in sorted([*WORD.finditer(message), *PAIR.finditer(message)], key=re.Match.start):
         words = match["name"].split()
         if words[-1].lower() not in NO_METRIC:
-            values.setdefault("_".join(words), _value(match))
+            name = "_".join([*_set_before(match, sets), *words])
+            values.setdefault(name, _value(match))
     is_epoch = position.step is None and position.epoch is not None
     for name, value in values.items():
         yield WrittenPoint(name, value, position.number, SOURCE, is_epoch)
+
+
+def _set_before(match: re.Match[str], sets: Sequence[re.Match[str]]) -> list[str]:
+    """The set that this score stands behind, if the line names several: the last one before it."""
+    if len(sets) < 2:
+        return []
+    before = [each["set"] for each in sets if each.end() <= match.start()]
+    return before[-1:]
 
 
 def _whole(match: re.Match[str] | None, group: str) -> int | None:

@@ -274,6 +274,11 @@ def test_a_resumed_program_may_write_its_file_anew(
         ("| epoch 001 | loss 10.5 | ppl 1200 | num_updates 100", "100 loss 10.5 ppl 1200.0"),
         ("|    ep_rew_mean     | 21.5     |", "None ep_rew_mean 21.5"),
         ("loss: tensor(0.5, device='cuda:0')", "None loss 0.5"),
+        (
+            "epoch 1 | train: loss 0.5 acc 0.7 | val: loss 0.6 acc 0.8",
+            "1 train_loss 0.5 train_acc 0.7 val_loss 0.6 val_acc 0.8",
+        ),
+        ("Epoch 1 Train - loss=0.5, Test - loss=0.6", "1 Train_loss 0.5 Test_loss 0.6"),
         ("steps: 100 loss: 0.5", "100 loss 0.5"),
         ("step 1,500 loss: 0.5", "1500 loss 0.5"),
         ("iter 12,000/600,000: loss 0.5", "12000 loss 0.5"),
