@@ -15,7 +15,7 @@ from tracking.json_lines.journal import Journal, in_line
 from tracking.statistics.machine_blocks import MachineBlocks, machine_blocks
 from tracking.statistics.seeds.finding import FindingKind, same_scores
 from tracking.statistics.table_rows import TableRow
-from tracking.statistics.unlike_trials import Unlike, unlike
+from tracking.statistics.unlike_trials import Unlike, differ_by_machine, unlike
 from tracking.study import Study
 from tracking.words import count_of, grouped, spanned
 
@@ -158,10 +158,14 @@ def find(
     for metric in study.task.tabled:
         published[metric.name] = {row.row: row.published[metric.name] for row in rows}
     tested = over_seeds(study, rows, reference)
+    unlike_rows = unlike(study)
+    blocks = MachineBlocks()
+    if differ_by_machine(unlike_rows):
+        blocks = machine_blocks(study, rows, tested.families)
     return replace(
         tested,
-        unlike=unlike(study),
-        blocks=machine_blocks(study, rows, tested.families),
+        unlike=unlike_rows,
+        blocks=blocks,
         best=_best_reports(study, reports_of) if reports_of else {},
         best_of=reports_of,
         later_seeds=later_note(study),

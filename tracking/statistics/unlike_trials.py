@@ -79,6 +79,12 @@ def unlike(study: Study) -> dict[str, list[Unlike]]:
     return unlike_rows
 
 
+def differ_by_machine(unlike_rows: Mapping[str, Sequence[Unlike]]) -> bool:
+    """Whether any row has trials of another CPU or device."""
+    aspects_of_rows = {one.aspect for differences in unlike_rows.values() for one in differences}
+    return not aspects_of_rows.isdisjoint({CPU, GENERATION, DEVICE})
+
+
 def machine_kinds(study: Study) -> dict[str, dict[int, str]]:
     """By row and seed, the kind of machine that trained each finished trial, such as "CPU
     generation family 25, model 1": what not all trials share of CPU and device. Without rows that
