@@ -97,10 +97,10 @@ def printing_ends_nothing() -> Iterator[None]:
                 discard(stream.fileno())
 
 
-OUT = SteadyConsole(highlight=False)
+OUT = SteadyConsole(highlight=False, emoji=False)
 if not OUT.is_terminal:
     OUT.width = 120  # a file or a pipe has no width
-ERR = SteadyConsole(stderr=True, highlight=False)
+ERR = SteadyConsole(stderr=True, highlight=False, emoji=False)
 
 
 def print_line(console: Console, text: str, style: str = "") -> None:

@@ -43,7 +43,8 @@ def stopped_at(result: Mapping[str, Any] | None) -> str:
     if result is None:
         return ""
     if result.get("diverged") is not None:
-        return f"diverged at step {result['diverged']}"
+        step = result["diverged"]
+        return f"diverged at step {step}" if step else "diverged"  # 0: no step is known
     if not result.get("steps"):
         return ""
     if known_step(result) is None:

@@ -95,10 +95,13 @@ def _newest_results(runs: Path) -> list[Path]:
 
 
 def _finished_trial(path: Path) -> Measurement | None:
-    """The measurement in a result file; None if it has no valid pace, as from older versions."""
+    """The measurement in a result file. None if it has no valid pace, as from older versions, or if
+    the trial diverged."""
     result = _read(path)
     pace = result.get("pace") if isinstance(result, dict) else None
     if pace is None or misfit(pace, PACE) or misfit(result, RESULT):
+        return None
+    if result.get("diverged") is not None:  # a few steps, to which its start would be charged
         return None
     return Measurement(
         work=pace["work"],

@@ -2,7 +2,8 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain, combinations
 
 from tracking.observed.source_table import SourceTable, Value, is_number, whole_number
 from tracking.words import grouped
@@ -14,12 +15,12 @@ def word_set(words: str) -> frozenset[str]:
 
 LOWER_IS_BETTER = word_set(
     "loss ppl perplexity nll error err mse rmse mae mape wer cer ter fid bpc bpb eer ece brier "
-    "crossentropy regret"
+    "crossentropy regret failure fail miss fpr"
 )
 HIGHER_IS_BETTER = word_set(
     "acc accuracy bleu chrf rouge meteor comet f1 f auc auroc auprc ap map miou iou dice recall "
     "precision score reward return em r2 spearman pearson psnr ssim mcc success ndcg mrr hits "
-    "top1 top5 pass kappa correct"
+    "top1 top5 pass kappa correct win hit solve tpr"
 )
 OF_METRICS = word_set("mean avg average macro micro weighted overall at k")
 NOT_MEASURED = word_set(
@@ -27,6 +28,11 @@ NOT_MEASURED = word_set(
     "rate lr"
 )
 """A column with one of these in its name is a setting, although it may speak of a loss."""
+MEASURED_RATE = re.compile(
+    r"(?:success|win|hit|pass|solve|error|failure|fail|miss)[ _-]?rate", re.I
+)
+"""A share of samples. Other rates, such as that of learning, are settings."""
+RATE = "rate"
 HYPERPARAMETERS = word_set(
     "lr learning rate decay dropout momentum beta beta1 beta2 eps epsilon alpha gamma lambda "
     "temperature warmup weight smoothing clip ratio prob probability width depth sigma tau "
@@ -115,9 +121,14 @@ def is_called(column: str, names: Collection[str]) -> bool:
 
 def direction(column: str) -> str | None:
     """Whether more is better, ``up``, or less, ``down``; None if its name does not tell."""
-    words = words_of(column)
-    if not NOT_MEASURED.isdisjoint(words):
+    if not NOT_MEASURED.isdisjoint(_words_of_setting(column)):
         return None
+    return spoken_direction(column)
+
+
+def spoken_direction(column: str) -> str | None:
+    """The same, even if the name may be a setting's."""
+    words = words_of(column)
     if not LOWER_IS_BETTER.isdisjoint(words):
         return "down"
     return None if HIGHER_IS_BETTER.isdisjoint(words) else "up"
@@ -126,12 +137,20 @@ def direction(column: str) -> str | None:
 def is_set_by_hand(column: str) -> bool:
     """Whether a word in its name belongs to a setting, even next to a metric's or a set's."""
     by_hand = NOT_MEASURED | HYPERPARAMETERS | SHARES
-    return not by_hand.isdisjoint(words_of(column))
+    return not by_hand.isdisjoint(_words_of_setting(column))
+
+
+def _words_of_setting(column: str) -> list[str]:
+    """The words of its name, without the one that success_rate shares with learning_rate."""
+    is_share = MEASURED_RATE.search(column) is not None
+    return [word for word in words_of(column) if not (is_share and word == RATE)]
 
 
 def is_metric_name(column: str) -> bool:
     """Whether its name is a metric's, such as val_acc: kl_loss may be the weight of a loss."""
     words = {word for word in score_stem(column) if not word.isdigit()} - OF_METRICS
+    if MEASURED_RATE.search(column):
+        words.discard(RATE)
     metrics = LOWER_IS_BETTER | HIGHER_IS_BETTER
     return bool(words) and words <= metrics and not is_set_by_hand(column)
 
@@ -211,6 +230,42 @@ def measured_settings(table: SourceTable, roles: Mapping[str, str], seed: str | 
         if single and shared and _are_rows(groups, needs_whole=share < MANY_VALUES):
             return single
     return []
+
+
+def numbers_within_rows(
+    table: SourceTable, roles: Mapping[str, str], seed: str | None
+) -> list[str]:
+    """Numbers such as those of errors or of used megabytes, which the other settings leave open:
+    without them all rows have the same seeds, and they differ within most rows."""
+    if seed is None:
+        return []
+    varying = _varying(table, roles, ())
+    numbers = [column for column in varying if is_free_number(table, roles, column)]
+    for kept in few_of(numbers):
+        shared = [column for column in varying if column not in numbers or column in kept]
+        rows = list(grouped((cells(line, shared), line) for line in table.lines).values())
+        seeds = [[line.get(seed) for line in row] for row in rows]
+        if len(rows) > 1 and _are_rows(seeds, needs_whole=True):
+            free = [column for column in numbers if column not in kept]
+            return [column for column in free if _differs_within_most(rows, column)]
+    return []
+
+
+def is_free_number(table: SourceTable, roles: Mapping[str, str], column: str) -> bool:
+    """Whether it is a setting only because it is a number: its name belongs to no setting."""
+    values = table.values(column)
+    are_numbers = len(values) == len(table.lines) and all(map(is_number, values))
+    return roles[column] == "setting" and are_numbers and not is_set_by_hand(column)
+
+
+def few_of(columns: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """None of them, each, and each two."""
+    return chain.from_iterable(combinations(columns, number) for number in range(3))
+
+
+def _differs_within_most(rows: Sequence[Sequence[Mapping[str, Value]]], column: str) -> bool:
+    differing = [row for row in rows if len({line.get(column) for line in row}) > 1]
+    return len(differing) > len(rows) / 2
 
 
 def settings_called_like_scores(

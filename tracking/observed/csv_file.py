@@ -36,25 +36,30 @@ def read_csv(path: Path) -> SourceTable:
         raise refused("SOURCE", f"is {path}, which does not exist", "must be a CSV file")
     text = decoded(path, content).removeprefix(BYTE_ORDER_MARK)
     delimiter = _delimiter(text)
-    head, *lines = list(_lines(path, text, delimiter)) or [[]]
+    numbered_lines = list(_lines(path, text, delimiter))
+    head = numbered_lines[0][1] if numbered_lines else []
     _check_head(path, head)
+    numbers = [number for number, _ in numbered_lines[1:]]
+    lines = [cells for _, cells in numbered_lines[1:]]
     if delimiter != "," and not _has_decimal_point(lines):
         lines = [list(map(with_decimal_point, cells)) for cells in lines]
-    _check_percent(path, head, lines)
-    table = [_line(path, head, number, cells) for number, cells in enumerate(lines, 2)]
+    _check_percent(path, head, lines, numbers)
+    table = [_line(path, head, *each) for each in zip(numbers, lines, strict=True)]
     if not table:
         raise DamagedFileError(path, "has no run: there is no line below its head")
     columns = tuple(name for name in head if not _is_index(name, table))
     return SourceTable(shown_path(path), path.stem, columns, tuple(table))
 
 
-def _lines(path: Path, text: str, delimiter: str) -> Iterator[list[str]]:
-    """Every line that is not blank, as cells."""
+def _lines(path: Path, text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Every line that is not blank, as its number in the file and its cells. A cell with a line
+    break makes one line of several: its number is that of the last one."""
     csv.field_size_limit(LONGEST_FIELD)
+    reader = csv.reader(StringIO(text, newline=""), delimiter=delimiter)
     try:
-        for cells in csv.reader(StringIO(text, newline=""), delimiter=delimiter):
+        for cells in reader:
             if any(cell.strip() for cell in cells):
-                yield cells
+                yield reader.line_num, cells
     except csv.Error as error:
         raise DamagedFileError(path, f"not csv: {error}") from None
 
@@ -78,20 +83,22 @@ def _check_head(path: Path, head: Sequence[str]) -> None:
         raise DamagedFileError(path, "must have at least two columns", 1)
 
 
-def _check_percent(path: Path, head: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
-    """Raises DamagedFileError for a column with 90.1% and 0.92: the second may mean 92%."""
+def _check_percent(
+    path: Path, head: Sequence[str], lines: Sequence[Sequence[str]], numbers: Sequence[int]
+) -> None:
+    """Raises DamagedFileError for a column with 90.1% and 0.92: the second may mean 92%.
+    ``numbers``: of the lines in the file."""
     for name, cells in zip(head, zip_longest(*lines, fillvalue=""), strict=False):
         first_lines: dict[bool, int] = {}
-        for number, cell in enumerate(cells):
+        for place, cell in enumerate(cells):
             value = cell_value(cell)
             if is_number(value) and math.isfinite(value):
-                first_lines.setdefault(cell.rstrip().endswith("%"), number)
+                first_lines.setdefault(cell.rstrip().endswith("%"), place)
         if len(first_lines) == 2:
             first, second = sorted(first_lines.values())
-            numbers = f"{cells[second].strip()} in {name}, but {cells[first].strip()} before it"
-            raise DamagedFileError(
-                path, f"has {numbers}: write both with %, or neither", second + 2
-            )
+            both = f"{cells[second].strip()} in {name}, but {cells[first].strip()} before it"
+            fault = f"has {both}: write both with %, or neither"
+            raise DamagedFileError(path, fault, numbers[second])
 
 
 def _line(path: Path, head: Sequence[str], number: int, cells: Sequence[str]) -> dict[str, Value]:

@@ -15,6 +15,7 @@ from tracking.observed.columns import (
     metric_name,
     plain_name,
     set_of,
+    spoken_direction,
     words_of,
 )
 from tracking.observed.source_table import ImportFault, SourceTable, is_number, nearest_name
@@ -90,7 +91,7 @@ def typed_metrics(
         if better not in ("up", "down"):
             fault = f"is {text}, and its name doesn't say whether higher is better"
             allowed = "must be NAME:up or NAME:down, such as acc:up, or acc:up:test with its set"
-            faults.append(ImportFault("--metric", fault, allowed, f"{name}:up"))
+            faults.append(ImportFault("--metric", fault, allowed, _with_direction(name)))
             continue
         if not any(is_number(value) for value in table.values(column)):
             fault = f"is {name}, which has no number in any run"
@@ -104,6 +105,13 @@ def typed_metrics(
         if metric not in metrics:
             metrics.append(metric)
     return _with_own_names(metrics)
+
+
+def _with_direction(column: str) -> str | None:
+    """Such as acc:up. None if the name says nothing: half of all guesses would turn every mark
+    around."""
+    better = spoken_direction(column)
+    return None if better is None else f"{column}:{better}"
 
 
 def _parts(text: str, table: SourceTable) -> tuple[str, str, str]:
@@ -180,7 +188,8 @@ def no_metric(table: SourceTable, roles: Mapping[str, str]) -> ImportFault:
             name = plain_name(column)
             fault = f'is missing: {name} has text such as "{shortened(texts[0])}"'
             break
-    example = f"--metric {numbers[-1]}:up" if numbers else None
+    examples = [*filter(None, map(_with_direction, numbers))]
+    example = f"--metric {examples[-1]}" if examples else None
     allowed = "must be NAME:up or NAME:down, with :SET if you like"
     if numbers:
         allowed += f"; columns of numbers are {', '.join(numbers[:20])}"

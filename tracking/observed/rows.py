@@ -17,6 +17,7 @@ from tracking.observed.source_table import (
     Value,
     cell_value,
     is_number,
+    is_typed,
     nearest_name,
     refused,
     value_text,
@@ -219,7 +220,7 @@ def _mixed_base(
 ) -> ImportFault:
     values = [table.lines[run.place].get(column) for run in base.runs]
     typed = conditions[column]
-    texts = dict.fromkeys(value_text(value) for value in values if not _is_typed(value, typed))
+    texts = dict.fromkeys(value_text(value) for value in values if not is_typed(value, typed))
     name = plain_name(column)
     others = listed([f"{name}={text}" for text in texts][:MOST_SHOWN])
     fault = f"is {name}={typed}, but its group also has runs with {others}"
@@ -245,14 +246,11 @@ def _meets(table: SourceTable, run: ObservedRun, conditions: Mapping[str, str]) 
     """Whether the run has all these values. A value without a column names a row or a run."""
     line = table.lines[run.place]
     for column, typed in conditions.items():
-        names_run = column == "" and typed in (run.row, run.name)
-        if not (names_run or (column and _is_typed(line.get(column), typed))):
+        names = (run.row, run.name)
+        named = not column and (typed in names or value_text(cell_value(typed)) == run.row)
+        if not (named or (column and is_typed(line.get(column), typed))):
             return False
     return True
-
-
-def _is_typed(value: Value, typed: str) -> bool:
-    return value_text(value) == typed or value == cell_value(typed)
 
 
 def _no_base(

@@ -178,6 +178,23 @@ def _named_best(rows: ObservedRows) -> Iterator[Doubt]:
             yield Doubt("chosen-seeds", text, names, (row.name,))
 
 
+def runs_without_a_score(rows: ObservedRows, roles: Roles) -> Iterator[Doubt]:
+    """Runs that count, but lack one of several metrics: their rows have no mean of it."""
+    for metric in roles.metrics:
+        lacking = {
+            row.name: [run for run in row.runs if metric.column not in run.scores]
+            for row in rows.rows
+        }
+        names = names_of([run for runs in lacking.values() for run in runs])
+        if names:
+            affected = tuple(name for name, runs in lacking.items() if runs)
+            text = (
+                f"{count_of(len(names), 'run')} without {metric.name}: {named(names)}. "
+                f"{listed(affected)} {'has' if len(affected) == 1 else 'have'} no mean of it."
+            )
+            yield Doubt("left-out-runs", text, names, affected)
+
+
 def left_out_runs(left_out: Sequence[LeftOutRun]) -> Iterator[Doubt]:
     """One for each reason."""
     for why in dict.fromkeys(run.why for run in left_out):

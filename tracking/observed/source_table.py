@@ -143,6 +143,11 @@ def seed_number(value: Value) -> int | None:
     return whole_number(value)
 
 
+def is_typed(value: Value, typed: str) -> bool:
+    """Whether this text means the value: 1 and 1.0 mean 1."""
+    return value_text(value) == typed or value == cell_value(typed)
+
+
 def value_text(value: Value) -> str:
     """As a person reads it: a whole number without a point, a truth value as in YAML."""
     if isinstance(value, bool):

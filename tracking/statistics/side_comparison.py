@@ -1,6 +1,7 @@
 """Two sides compared, each a trial, a row or a study: configuration, every metric tested over seeds
 and over samples, single samples."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -221,7 +222,7 @@ def differing(
     first_set, second_set = pair
     if len(first_set.counts_NC) != len(second_set.counts_NC):
         return Differing(metric, metric.set, note=f"the two are scored on different {noun}s")
-    samples = _samples_by_difference(metric, first_set, second_set)
+    samples = samples_by_difference(metric, first_set, second_set)
     note = "" if samples else f"every {noun} has the same {metric.label}"
     trials = (first_set.trial, second_set.trial)
     return Differing(metric, metric.set, trials, samples[:SHOWN_TEXTS], note)
@@ -236,7 +237,7 @@ def _first_evaluated_pair(
     return None
 
 
-def _samples_by_difference(
+def samples_by_difference(
     metric: Metric, first: EvaluatedSet, second: EvaluatedSet
 ) -> list[SampleCompared]:
     """Those whose scores differ, the largest difference first."""
@@ -246,7 +247,8 @@ def _samples_by_difference(
     samples = list[SampleCompared]()
     for place, pair in enumerate(zip(first_scores, second_scores, strict=True), start=1):
         sample = SampleCompared(place, *pair)
-        if sample.difference:
+        # the score of a sample is undefined if what it is divided by is 0
+        if math.isfinite(sample.difference) and sample.difference != 0:
             samples.append(sample)
     return sorted(samples, key=lambda sample: (-abs(sample.difference), sample.place))
 

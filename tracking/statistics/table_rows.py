@@ -273,7 +273,10 @@ def _divergence_note(step_of_seed: Mapping[int, int], finite_seeds: int) -> str:
     """Such as "1 of 3 diverged (s2 at step 40): mean of the others"."""
     if not step_of_seed:
         return ""
-    steps = ", ".join(f"s{seed} at step {step}" for seed, step in sorted(step_of_seed.items()))
+    parts = []
+    for seed, step in sorted(step_of_seed.items()):
+        parts.append(f"s{seed} at step {step}" if step else f"s{seed}")  # 0: no step is known
+    steps = ", ".join(parts)
     finished = len(step_of_seed) + finite_seeds
     note = f"{len(step_of_seed)} of {finished} diverged ({steps})"
     return f"{note}: mean of the others" if finite_seeds else note

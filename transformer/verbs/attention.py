@@ -64,7 +64,7 @@ def attention(
         problems += _choice_problems(model.config.model, kind, layer, head)
     if problems:  # before torch is loaded
         raise RefusedError(problems)
-    err = Console(stderr=True, highlight=False)
+    err = Console(stderr=True, highlight=False, emoji=False)
     try:
         with refusing():
             with err.status(f"Loading {escape(model.name)}"):
@@ -80,7 +80,7 @@ def attention(
         picture = picture.of_one_kind()
     output.write_bytes(picture.content(output.suffix, _about(model), grid))
     for line in _lines(picture, output, grid):
-        Console(highlight=False).print(escape(line), soft_wrap=True)
+        Console(highlight=False, emoji=False).print(escape(line), soft_wrap=True)
     return 0
 
 

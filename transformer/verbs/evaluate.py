@@ -54,7 +54,7 @@ def evaluate(
     """Evaluate finished trials on each set of their data, or on one set, and save the
     translations."""
     trials = [averaging(trial, average, typed) for trial in trials]
-    err = Console(stderr=True, highlight=False)
+    err = Console(stderr=True, highlight=False, emoji=False)
     try:
         evaluations = _evaluate_trials(trials, set_name, err)
     except NotFiniteError as error:
@@ -64,7 +64,7 @@ def evaluate(
         rows = [evaluation.plain() for evaluation in evaluations]
         print(json.dumps(rows, indent=1, ensure_ascii=False))
         return 0
-    out = Console(highlight=False)
+    out = Console(highlight=False, emoji=False)
     out.print(_table(evaluations), width=None if out.is_terminal else TABLE_WIDTH)
     for line in _notes(evaluations):
         out.print(escape(line), style="dim", soft_wrap=True)

@@ -70,10 +70,12 @@ def export(
     folder = output or _default_folder(trial, to)
     _check(folder, to, register, trial.config.model)
     trial = averaging(trial, average, typed)
-    with Console(stderr=True, highlight=False).status(f"Exporting {escape(trial.name)}"):
+    with Console(stderr=True, highlight=False, emoji=False).status(
+        f"Exporting {escape(trial.name)}"
+    ):
         serve_command = _export(trial, to, folder, register)
     message = f"Wrote {escape(str(folder))}/; see its README.md for how to use it"
-    Console(highlight=False).print(message, soft_wrap=True)
+    Console(highlight=False, emoji=False).print(message, soft_wrap=True)
     return serve_command or _next_command(to, shlex.quote(str(folder)))
 
 

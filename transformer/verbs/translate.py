@@ -48,7 +48,7 @@ def translate(
 ) -> int:
     """Translate lines with a trial, a checkpoint, an exported model or an MLflow run."""
     _check(source, target)
-    err = Console(stderr=True, highlight=False)
+    err = Console(stderr=True, highlight=False, emoji=False)
     if not isinstance(model, Path):
         model = averaging(model, average, typed)
         _check_nbest(nbest, model.config.decode.beam)

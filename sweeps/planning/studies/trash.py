@@ -82,6 +82,8 @@ def _trashed(folder: Path) -> Trashed:
     dropped = unless_damaged(lambda: read_object(folder / DROPPED_FILE, DROPPED), None)
     if dropped is not None:
         return Trashed(folder, dropped["study"], tuple(dropped["trials"]))
-    record = unless_damaged(lambda: read_object(folder / STUDY_FILE), None) or {}
     _, _, name = folder.name.partition("-")
-    return Trashed(folder, str(record.get("name", name)), None)
+    if len(name.encode()) >= LONGEST_NAME:  # it was cut
+        record = unless_damaged(lambda: read_object(folder / STUDY_FILE), None) or {}
+        name = str(record.get("name", name))
+    return Trashed(folder, name, None)

@@ -18,6 +18,7 @@ from sweeps.verbs.names import (
 from tracking.card import Metric
 from tracking.statistics.sides import Side, SidePair
 from tracking.study import Study
+from tracking.words import seeds_listed
 
 SIDES_KEY = "compare"
 ALLOWED = (
@@ -91,10 +92,17 @@ def finished_pairs(first: NamedTrials, second: NamedTrials) -> list[SidePair]:
         side = Side.of(trials.name, trials.study, trials.trials)
         sides.append(side)
         if not side.trials:
-            states = trials.states()
-            problems.append(unfinished(SIDES_KEY, trials.name, states, trials.study.folder))
+            problems.append(_without_trials(trials, side))
     refuse(problems)
     return [(sides[0], sides[1])]
+
+
+def _without_trials(trials: NamedTrials, side: Side) -> Problem:
+    """Why nothing of the side can be compared."""
+    if not side.diverged:
+        return unfinished(SIDES_KEY, trials.name, trials.states(), trials.study.folder)
+    fault = f"{trials.name} diverged ({seeds_listed(side.diverged)})"
+    return Problem(SIDES_KEY, fault, "must have a trial that finished and didn't diverge")
 
 
 def _row_pairs(first: NamedTrials, second: NamedTrials) -> list[SidePair]:
@@ -122,7 +130,8 @@ def _row_side(trials: NamedTrials, row: str, by_typed_name: bool) -> Side:
 
 
 def rows_left_out(side: NamedTrials, pairs: Sequence[SidePair]) -> list[str]:
-    """The rows of a whole study that are not compared, since only one study has finished them."""
+    """The rows of a whole study that are not compared: not both studies have a trial of them that
+    finished and didn't diverge."""
     if side.row is not None:
         return []
     compared_rows = {first.row for first, _ in pairs}

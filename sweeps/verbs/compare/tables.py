@@ -30,7 +30,7 @@ def comparison_parts(
 ) -> Iterator[RenderableType]:
     """What to print, in order.
 
-    ``left_out``: the rows that only one study has finished, by study.
+    ``left_out``: the rows that are not compared, by study.
     """
     compared = comparisons[0]
     labels = [side.label for side in compared.sides]
@@ -55,7 +55,7 @@ def comparison_parts(
     for name, rows in zip(names, left_out, strict=True):
         if rows:
             words = f"{escape(', '.join(rows))} of {escape(name)}"
-            yield f"[dim]Not finished in both studies, so not compared: {words}[/]"
+            yield f"[dim]Not compared (finished in only one study, or diverged): {words}[/]"
     yield from _samples(compared, samples)
     yield ""
 

@@ -24,6 +24,7 @@ from sweeps.verbs.trained.trained_trial import TrainedTrial
 from tracking.attempts import Lineage
 from tracking.card import Card
 from tracking.files import unless_damaged
+from tracking.observed.record import is_observed
 from tracking.study import STUDY_FILE, read_study, task_of
 from tracking.trial import TrialFolder
 from tracking.uri import without_password
@@ -148,6 +149,10 @@ def _card(path: Path, task: Task[Any]) -> Card:
         card = unless_damaged(partial(task_of, path.parent), None)
     card = card or current
     if card.name != task.name:
+        if is_observed(path.parent):
+            fault = f"{path.name} is a trial of {path.parent.name}, which was imported"
+            allowed = "must have weights; `allelse table` shows the scores of imported runs"
+            raise refusal("TRIAL", fault, allowed)
         fault = f"{path.name} is a trial of the task {card.name}"
         hint = "`allelse table` shows the results of any task"
         raise refusal("TRIAL", fault, f"{_of_task(path.parent, card)}; {hint}")

@@ -7,10 +7,16 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+import numpy as np
 import pytest
 import sentence_studies
 from compared_studies import SIZE, sweep, write_studies
 from typed import printed, refusal
+
+from tracking.card import Metric
+from tracking.statistics.samples import EvaluatedSet
+from tracking.statistics.side_comparison import samples_by_difference
+from tracking.study import StudyTrial
 
 ONE = "sweep.name=one"
 
@@ -119,7 +125,7 @@ def test_two_studies_row_by_row(folder: Path, names: tuple[str, str]) -> None:
     assert "train.warmup_steps" in comparison["pairs"][0]["configuration"]
     text = printed(folder, "compare", *names)
     assert "one and two: differences are two − one" in text
-    assert "Not finished in both studies, so not compared: a_heads_4 of one" in text
+    assert "Not compared (finished in only one study, or diverged): a_heads_4 of one" in text
 
 
 @pytest.mark.parametrize(
@@ -184,3 +190,25 @@ def test_studies_of_two_tasks_are_refused(own: Path) -> None:
     assert "one and reading belong to different tasks, translation and reading" in refusal(
         own, "compare", "one", "reading"
     )
+
+
+def test_a_side_that_diverged_is_refused_as_such(own: Path) -> None:
+    path = own / "runs/one/base-s2/result.json"
+    result = json.loads(path.read_text("utf-8"))
+    path.write_text(json.dumps(result | {"diverged": 40}), "utf-8")
+    message = refusal(own, "compare", "base-s1", "base-s2", ONE)
+    assert "base-s2 diverged (seed 2)" in message
+    assert "must have a trial that finished and didn't diverge" in message
+
+
+def test_samples_without_a_score_are_not_among_those_that_differ() -> None:
+    """A sample of no tokens has no mean loss."""
+    counts = [[4.0, 2.0], [0.0, 0.0], [9.0, 3.0]]
+    others = [[4.0, 1.0], [0.0, 0.0], [9.0, 4.0]]
+    loss = Metric("loss", better="down", from_counts=("ratio", "nats", "tokens"))
+    first, second = (
+        EvaluatedSet(StudyTrial("base", "base", "", 1, "key", {}), 2.0, "", "", np.array(lines))
+        for lines in (counts, others)
+    )
+    samples = samples_by_difference(loss, first, second)
+    assert [sample.place for sample in samples] == [1, 3]

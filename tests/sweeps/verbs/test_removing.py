@@ -259,3 +259,12 @@ def test_a_running_trial_of_another_process_keeps_its_folder(folder: Path) -> No
         "synthetic-tiny/study.json",
     ]
     printed(folder, "restore", "big-s2")
+
+
+def test_a_study_in_a_renamed_folder_returns_under_the_folders_name(folder: Path) -> None:
+    (folder / STUDY).rename(folder / "runs/mine")
+    output = printed(folder, "rm", "mine", "--yes")
+    assert not (folder / "runs/mine").exists()
+    restored(folder, output)
+    assert (folder / "runs/mine/study.json").is_file()
+    assert not (folder / STUDY).exists()

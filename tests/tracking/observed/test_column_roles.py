@@ -1,6 +1,7 @@
 """`allelse import`: a csv file, and the table or the refusal that must come out of it."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -349,3 +350,71 @@ def test_a_metric_that_is_typed_twice_is_one(tmp_path: Path) -> None:
     words = ("--metric", "accuracy:up", "--metric", "accuracy:down")
     reason = "--metric is accuracy:down, and accuracy:up too … name a column once"
     refused_for(tmp_path, [reason], "import", "runs.csv", *words)
+
+
+def lines_per_epoch(memory: Callable[[int, int], int]) -> str:
+    """Two models with three seeds and five epochs; ``memory`` of a seed's epoch."""
+    lines = [
+        f"{model},{seed},{epoch},{0.5 + 0.1 * (model == 'big') + epoch / 100},{memory(seed, epoch)}"
+        for model in ("base", "big")
+        for seed in (1, 2, 3)
+        for epoch in range(1, 6)
+    ]
+    return "\n".join(["model,seed,epoch,val_acc,gpu_mem_mb", *lines])
+
+
+@pytest.mark.parametrize("words", [(), ("--ignore", "gpu_mem_mb")])
+def test_numbers_that_change_within_a_curve_do_not_split_it(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    text = lines_per_epoch(lambda seed, epoch: 2048 + 2 * ((seed * epoch) % 2))
+    answer = imported(tmp_path, text, "--base", "model=base", *words)
+    assert answer["notes"] == ["30 lines are curves of 6 runs: the last line counts"]
+    assert [row["val_acc"] for row in table(tmp_path)] == pytest.approx([0.55, 0.65])
+
+
+def test_an_ignored_column_tells_no_runs_apart(tmp_path: Path) -> None:
+    """The name of a setting, so that only --ignore says that it is none."""
+    text = lines_per_epoch(lambda seed, epoch: 2048 + 2 * ((seed * epoch) % 2))
+    text = text.replace("gpu_mem_mb", "drop_ratio")
+    answer = imported(tmp_path, text, "--base", "model=base", "--ignore", "drop_ratio")
+    assert answer["notes"] == ["30 lines are curves of 6 runs: the last line counts"]
+
+
+@pytest.mark.parametrize("column", ["success_rate", "win_rate", "tpr", "n_solved", "stopped_epoch"])
+def test_what_was_measured_makes_no_rows(tmp_path: Path, column: str) -> None:
+    values = iter((80, 90, 90, 90, 100, 80))
+    lines = [
+        f"{method},{seed},{200 + 20 * (method == 'replay') + seed},{next(values)}"
+        for method in ("plain", "replay")
+        for seed in (1, 2, 3)
+    ]
+    text = "\n".join([f"method,seed,return,{column}", *lines])
+    answer = imported(tmp_path, text, "--base", "method=plain", "--metric", "return:up")
+    assert seeds_by_change(answer) == {"base": [1, 2, 3], "method replay": [1, 2, 3]}
+
+
+def test_a_number_that_one_row_changes_is_a_setting(tmp_path: Path) -> None:
+    lines = [f"{layers},{seed},0.{layers}{seed}" for layers in (2, 4) for seed in (1, 2, 3)]
+    text = "\n".join(["layers,seed,acc", *lines])
+    answer = imported(tmp_path, text, "--base", "layers=2")
+    assert seeds_by_change(answer) == {"base": [1, 2, 3], "layers 4": [1, 2, 3]}
+
+
+def test_a_row_without_a_name_is_base_by_none(tmp_path: Path) -> None:
+    text = "aug,seed,acc\nnone,1,0.5\nnone,2,0.6\nmixup,1,0.7\nmixup,2,0.8\n"
+    answer = imported(tmp_path, text, "--row", "aug", "--base", "none")
+    assert [row["row"] for row in answer["rows"]] == ["base", "mixup"]
+
+
+def test_a_run_without_one_of_the_metrics_is_named(tmp_path: Path) -> None:
+    text = "model,seed,acc,f1\na,1,0.5,0.4\na,2,0.6,\nb,1,0.7,0.6\nb,2,0.8,0.7\n"
+    answer = imported(tmp_path, text, "--base", "model=a")
+    (doubt,) = [doubt for doubt in answer["doubts"] if doubt["kind"] == "left-out-runs"]
+    assert doubt["text"] == "1 run without f1: run 2. base has no mean of it."
+
+
+def test_a_diverged_run_without_a_step_has_none(tmp_path: Path) -> None:
+    imported(tmp_path, "model,seed,acc\na,1,0.5\na,2,0.6\nb,1,nan\nb,2,0.8\n", "--base", "model=a")
+    row = next(row for row in table(tmp_path) if row["row"] != "base")
+    assert row["note"] == "1 of 2 diverged (s1): mean of the others"

@@ -94,7 +94,7 @@ def test_every_wrong_name_is_refused_at_once(folder: Path) -> None:
         [
             '--seed names "sed", which is not a column … did you mean seed',
             '--metric names "blue", which is not a column … did you mean bleu',
-            "--metric is h, and its name doesn't say … h:up",
+            "--metric is h, and its name doesn't say",
         ],
         *("import", "runs.csv", "--seed", "sed", "--metric", "blue:up", "--metric", "h"),
     )
@@ -225,3 +225,25 @@ def test_a_study_needs_its_source_no_more(folder: Path) -> None:
     (folder / "runs.csv").unlink()
     assert "lr 0.01" in printed(folder, "table")
     assert "runs.csv" in (folder / "runs" / "runs" / "observed.json").read_text()
+
+
+def test_a_fault_has_the_number_of_its_line_in_the_file(folder: Path) -> None:
+    text = 'name,acc\n\n"two\nlines",0.5\n\nc,0.5,1\n'
+    (folder / "runs.csv").write_text(text)
+    assert "runs.csv:6" in refusal(folder, "import", "runs.csv")
+    (folder / "runs.csv").write_text("name,acc\n\na,90.1%\n\nb,0.92\n")
+    assert "runs.csv:5" in refusal(folder, "import", "runs.csv")
+
+
+def test_a_direction_is_proposed_only_if_the_name_has_one(folder: Path) -> None:
+    (folder / "runs.csv").write_text("model,seed,error_scale,h\na,1,0.5,1\nb,1,0.6,2\n")
+    message = refusal(folder, "import", "runs.csv", "--metric", "error_scale")
+    assert "did you mean error_scale:down?" in message
+    assert "such as acc:up, or acc:up:test with its set" in message
+    assert "did you mean" not in refusal(folder, "import", "runs.csv", "--metric", "h")
+
+
+def test_a_verb_on_weights_says_that_an_imported_run_has_none(folder: Path) -> None:
+    printed(folder, *WORDS)
+    message = refusal(folder, "evaluate", "runs/base-s1")
+    assert "is a trial of runs, which was imported" in message
