@@ -92,12 +92,13 @@ class Epoch:
         )
 
     def steps(self) -> Iterator[list[Batch]]:
-        """The blocks of each step, until ``size.shapes`` shapes have been seen."""
+        """The blocks of each step, until ``size.shapes`` shapes have been seen, or for one epoch if
+        it has fewer."""
         batches = self.batches
         shapes = set[object]()
-        step = 0
-        while len(shapes) < self.size.shapes:
-            step += 1
+        for step in range(1, len(batches) + 1):
+            if len(shapes) >= self.size.shapes:
+                return
             blocks = batches.micro_batches(step, 0, 1, TOKENS_PER_MICRO_BATCH)
             shapes.update(block.shape for block in blocks)
             yield blocks

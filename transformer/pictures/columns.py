@@ -146,4 +146,4 @@ def _draw_strips(
         for key, weight in enumerate(strongest_K):
             x = columns.right + GAP - 1 + position * width
             y = columns.middle(key) - ROW / 2 + 1
-            sketch.box(head_color(head), weight, (x, y, width, ROW - 2))
+            sketch.strip(head_color(head), weight, (x, y, width, ROW - 2))

@@ -24,6 +24,7 @@ document.querySelectorAll("section").forEach((section) => {
   drawn.setAttribute("stroke-width", lineWidth);
   figure.querySelector("svg").append(drawn);
   const whole = { layer: data.layer, heads: data.shown };
+  const isAsked = (query) => !data.only.length || data.only.includes(query);
   let shown = whole;
   const title = figure.querySelector("[data-name=title]"), wholeTitle = title.textContent;
 
@@ -45,7 +46,7 @@ document.querySelectorAll("section").forEach((section) => {
     figure.classList.remove("pointed");
     figure.classList.toggle("chosen", shown !== whole);
     if (shown === whole) drawn.innerHTML = "";
-    else draw(() => true);
+    else draw(isAsked);
     title.textContent = shown === whole
       ? wholeTitle
       : `${wholeTitle.replace(/layer \d+/, `layer ${shown.layer}`)}, head ${shown.heads[0]}`;
@@ -66,7 +67,7 @@ document.querySelectorAll("section").forEach((section) => {
     if (!number) return rest();
     figure.classList.add("pointed");
     if (side === "head") {
-      if (shown === whole) draw(() => true, [place]);
+      if (shown === whole) draw(isAsked, [place]);
       return say("", event);
     }
     draw(side === "query" ? (query) => query === place : (_, key) => key === place);

@@ -14,7 +14,7 @@ from transformer.pictures.choice import TITLES, Choice, Kind
 from transformer.pictures.columns import FAINTEST_LINE, ROW, Columns, draw_columns
 from transformer.pictures.heat_maps import Grid, draw_heat_maps
 from transformer.pictures.reading import Pair, Reading
-from transformer.pictures.sketch import head_color
+from transformer.pictures.sketch import FAINTEST, head_color
 from transformer.pictures.svg import LINE_WIDTH, svg
 
 NOTES = {
@@ -57,7 +57,11 @@ def page(
         sections.append(_section(reading, kind_choice, only if kind == choice.kind else ()))
     template = environment.get_template("page.html")
     return template.render(
-        heading=heading, sections=sections, line_width=LINE_WIDTH, faintest_line=FAINTEST_LINE
+        heading=heading,
+        sections=sections,
+        line_width=LINE_WIDTH,
+        faintest_line=FAINTEST_LINE,
+        faintest_cell=FAINTEST,
     )
 
 
@@ -69,11 +73,11 @@ def _section(reading: Reading, choice: Choice, only: Sequence[int]) -> dict[str,
         "note": NOTES[choice.kind],
         "columns": svg(draw_columns(reading, choice, only)),
         "heat_maps": svg(draw_heat_maps(reading, choice.kind)),
-        "data": _json(reading, choice),
+        "data": _json(reading, choice, only),
     }
 
 
-def _json(reading: Reading, choice: Choice) -> str:
+def _json(reading: Reading, choice: Choice, only: Sequence[int]) -> str:
     """The weights in 255 steps, and where the pictures are, for the page's script."""
     steps = np.round(reading.weights_LHQK * 255).astype(np.uint8)
     layers, heads, _, _ = steps.shape
@@ -88,6 +92,7 @@ def _json(reading: Reading, choice: Choice) -> str:
         "heads": heads,
         "layer": choice.layer,
         "shown": choice.heads,
+        "only": list(only),
         "weights": base64.b64encode(steps.tobytes()).decode(),
         "colors": [head_color(head) for head in range(1, heads + 1)],
         "columns": {**asdict(Columns.of(reading, choice)), "row": ROW},

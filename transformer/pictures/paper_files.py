@@ -54,7 +54,7 @@ def _figure(sketch: Sketch) -> Any:
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set(xlim=(0, sketch.width), ylim=(sketch.height, 0))
     axes.set_axis_off()
-    for boxes in sketch.boxes.values():
+    for boxes in (*sketch.boxes.values(), *sketch.strips.values()):
         patches = [Rectangle((x, y), width, height) for x, y, width, height in boxes.places]
         color = (boxes.color, boxes.opacity)
         axes.add_collection(PatchCollection(patches, facecolor=color, linewidth=0))

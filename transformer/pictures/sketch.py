@@ -81,6 +81,7 @@ class Sketch:
     width: float = 0.0
     height: float = 0.0
     boxes: MarksByStyle = field(default_factory=dict)
+    strips: MarksByStyle = field(default_factory=dict)  # boxes that follow the chosen queries
     frames: list[Four] = field(default_factory=list)
     lines: MarksByStyle = field(default_factory=dict)
     labels: list[Label] = field(default_factory=list)
@@ -92,6 +93,10 @@ class Sketch:
     def box(self, color: str, weight: float, corner_and_size: Four) -> None:
         """A box as strong as the weight, from 0 to 1."""
         _add(self.boxes, color, weight, corner_and_size)
+
+    def strip(self, color: str, weight: float, corner_and_size: Four) -> None:
+        """The same behind a key."""
+        _add(self.strips, color, weight, corner_and_size)
 
     def strongest_last(self) -> list[Marks]:
         """The lines in drawing order: weak ones never hide strong ones."""

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from xml.sax.saxutils import escape, quoteattr
 
-from transformer.pictures.sketch import FONTS, PAPER, RULE, Four, Label, Sketch
+from transformer.pictures.sketch import FONTS, PAPER, RULE, Four, Label, Marks, Sketch
 
 LINE_WIDTH = 1.1
 NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -25,9 +25,11 @@ def svg(sketch: Sketch) -> str:
 
 
 def _parts(sketch: Sketch) -> Iterator[str]:
-    for boxes in sketch.boxes.values():
-        path = "".join(map(_box_path, boxes.places))
-        yield f'<path fill="{boxes.color}" fill-opacity="{_number(boxes.opacity)}" d="{path}"/>'
+    yield from map(_boxes, sketch.boxes.values())
+    if sketch.strips:
+        yield '<g class="strips">'
+        yield from map(_boxes, sketch.strips.values())
+        yield "</g>"
     for frame in sketch.frames:
         yield f'<path fill="none" stroke="{RULE}" stroke-width=".5" d="{_box_path(frame)}"/>'
     yield f'<g class="lines" fill="none" stroke-width="{LINE_WIDTH}">'
@@ -37,6 +39,11 @@ def _parts(sketch: Sketch) -> Iterator[str]:
     yield "</g>"
     for label in sketch.labels:
         yield _text(label)
+
+
+def _boxes(boxes: Marks) -> str:
+    path = "".join(map(_box_path, boxes.places))
+    return f'<path fill="{boxes.color}" fill-opacity="{_number(boxes.opacity)}" d="{path}"/>'
 
 
 def _line_path(ends: Four) -> str:

@@ -12,7 +12,7 @@ from transformer.data.vocabulary import Vocabulary, build
 
 def test_the_corpus_is_the_one_of_its_version(tmp_path: Path) -> None:
     """Whatever was checked of this text stays true: a word-for-word lexicon of IBM model 1, learned
-    from 4 000 of its pairs, scores under 25 BLEU; a quarter of the dev and test sentences hold a
+    from 4 000 of its pairs, scores under 25 BLEU; half of the dev and test sentences hold a
     noun-verb pair that training never shows; each source has one translation. For other text raise
     ``version`` and check them again."""
     corpus = synthetic.generate()
