@@ -7,6 +7,7 @@ from all seeds of this commit.
 """
 
 import json
+import re
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -44,6 +45,8 @@ COLORS = {OURS: BLUE, MARIAN.name: VERMILION}
 PLOT_HEIGHT = 2.4  # inches
 LABELED = (1, 1.5, 2, 3, 5, 7)  # times powers of ten, on the axis of perplexity
 TOKENS_PER_MICRO_BATCH = 25_000
+OF_ONE_RUN = re.compile(r" --(?:seed|out)[ =]\S+")
+"""What the commands of runs that share a figure may differ in."""
 
 
 @dataclass
@@ -194,12 +197,16 @@ def _by_seed(lines: Sequence[dict[str, Any]], program: str) -> list[list[dict[st
     return list(seeds.values())
 
 
-def lines_on_disk(folder: Path, commit: str) -> list[dict[str, Any]]:
-    """The lines of all seeds that were measured at this commit."""
-    lines = []
-    for path in sorted(folder.glob(f"{NAME}-*-{commit[:7]}-seed*.json")):
-        lines += json.loads(path.read_text("utf-8"))["lines"]
-    return lines
+def lines_on_disk(folder: Path, latest: Result) -> list[dict[str, Any]]:
+    """The lines of all seeds that the latest run's commit and command measured; of several runs of
+    a seed, the newest."""
+    command = OF_ONE_RUN.sub("", latest["command"])
+    results: dict[str, Result] = {}
+    for path in sorted(folder.glob(f"{NAME}-*-{latest['commit'][:7]}-seed*.json")):
+        result = json.loads(path.read_text("utf-8"))
+        if OF_ONE_RUN.sub("", result["command"]) == command:
+            results[path.stem.rpartition("-")[2]] = result
+    return [line for result in results.values() for line in result["lines"]]
 
 
 def main(
@@ -214,10 +221,9 @@ def main(
     words = [f"scale={scale}", "data=multi30k", f"data.mirror='{data}'"]
     if steps is not None:
         words.append(f"train.steps={steps}")
-    commit = ""
+    result: Result = {}
     for number in seed or [1, 2, 3]:
-        result: Result = provenance("benchmarks.peer_curves", ["transformers"])
-        commit = result["commit"]
+        result = provenance("benchmarks.peer_curves", ["transformers"])
         began = time.monotonic()
         with retained_memory():
             result["lines"] = lines_of_seed(words, number)
@@ -228,7 +234,7 @@ def main(
         document = f"{head}\n\n{to_markdown(sheet)}"
         print(write(NAME, document, result, [f"seed{number}"], out))
     picture = out / f"{NAME}.svg"
-    picture.write_bytes(figure(lines_on_disk(out, commit)).svg_with_text())
+    picture.write_bytes(figure(lines_on_disk(out, result)).svg_with_text())
     print(picture)
 
 

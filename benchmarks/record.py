@@ -69,10 +69,23 @@ def heading(title: str, result: Result) -> list[str]:
 
 
 def write(name: str, document: str, result: Result, only: Sequence[str], folder: Path) -> Path:
-    """Write the result as Markdown and JSON under one name; returns the Markdown's path."""
+    """Write the result as Markdown and JSON under one name; returns the Markdown's path. A result
+    of the same day and commit is replaced only if its command is the same."""
     folder.mkdir(parents=True, exist_ok=True)
-    stem = "-".join([name, result["date"][:10], str(result["commit"])[:7], *only])
+    parts = [name, result["date"][:10], str(result["commit"])[:7], *only]
+    stem = "-".join(parts)
+    number = 1
+    while _is_of_another_command(folder / f"{stem}.json", result):
+        number += 1
+        stem = "-".join([*parts, f"run{number}"])
     path = folder / f"{stem}.md"
     write_atomic(path, document)
     write_atomic(folder / f"{stem}.json", json.dumps(result, indent=1, ensure_ascii=False) + "\n")
     return path
+
+
+def _is_of_another_command(path: Path, result: Result) -> bool:
+    """Whether the file has a result of other options."""
+    if not path.exists():
+        return False
+    return bool(json.loads(path.read_text("utf-8"))["command"] != result["command"])

@@ -10,7 +10,7 @@ from benchmarks.contest import MARIAN, OURS
 from benchmarks.epoch_report import EPOCH_SHEETS
 from benchmarks.record import Result, heading
 from benchmarks.sheet import MET, MISSED, Sheet, to_markdown
-from tracking.words import signed
+from tracking.words import listed, signed
 
 Line = dict[str, Any]
 BF16_AGAINST_MARIAN = {"base": 1.45, "base-37k": 1.45, "small": 1.65}
@@ -45,10 +45,13 @@ def sheets(result: Result) -> Iterator[Sheet]:
 
 def document(result: Result) -> str:
     """The full run as Markdown, with everything needed to repeat it."""
+    text = result["text"]
+    if result.get("synthetic"):
+        text += f"; in the epochs of {listed(result['synthetic'])}, the demo's synthetic corpus"
     head = [
         *heading("Training on a CPU, side by side", result),
         (
-            f"Text: {result['text']}. Everything is measured in this run unless marked as computed "
+            f"Text: {text}. Everything is measured in this run unless marked as computed "
             "or extrapolated."
         ),
         "",

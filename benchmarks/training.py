@@ -85,6 +85,8 @@ def main(
         "text": "Multi30k" if data else "random pieces in sentences as long as Multi30k's",
     }
     sizes = [size for size in EPOCH_SIZES if size.name in (epoch or EPOCHS)]
+    if Part.epoch in (only or Part):
+        result["synthetic"] = [size.name for size in sizes if size.text == "synthetic"]
     if shapes is not None:
         sizes = [replace(size, shapes=shapes) for size in sizes]
     with (

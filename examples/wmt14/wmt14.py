@@ -58,13 +58,16 @@ def broken_rule(english: str, german: str) -> str | None:
 @contextmanager
 def opened(archive: Path, name: str) -> Iterator[TextIO]:
     """A file of the archive, as text, without unpacking. Exits if it has no such regular file."""
-    with tarfile.open(archive) as members:
-        files = (member for member in members if member.isfile())
-        member = next((file for file in files if file.name.removeprefix("./") == name), None)
-        content = member and members.extractfile(member)
-        if not content:
-            sys.exit(f"{archive} lacks {name} as a regular file; delete it to download it again.")
-        yield io.TextIOWrapper(content, encoding="utf-8", newline="\n")
+    try:
+        with tarfile.open(archive) as members:
+            files = (member for member in members if member.isfile())
+            member = next((file for file in files if file.name.removeprefix("./") == name), None)
+            content = member and members.extractfile(member)
+            if not content:
+                sys.exit(f"{archive} lacks {name} as a regular file; delete it to get it again.")
+            yield io.TextIOWrapper(content, encoding="utf-8", newline="\n")
+    except (tarfile.TarError, EOFError, zlib.error) as error:
+        sys.exit(f"{archive} cannot be read; delete it to download it again: {error}")
 
 
 def pairs(archive: Path, stem: str) -> Iterator[tuple[str, str]]:
@@ -108,11 +111,9 @@ def write_text(folder: Path, url: str) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Write text/train.en and text/train.de.")
-    parser.add_argument(
-        "--url", default=URL, help="URL of the folders wmt13 and wmt14; default: %(default)s"
-    )
+    parser.add_argument("--url", default=URL, help="URL of wmt13 and wmt14; default: %(default)s")
     options = parser.parse_args()
     try:
         write_text(Path("text"), options.url.rstrip("/"))
-    except (OSError, EOFError, ValueError, tarfile.TarError, zlib.error) as error:
+    except (OSError, ValueError) as error:
         sys.exit(f"The text could not be fetched: {error}")

@@ -1,14 +1,24 @@
 """Curves of base and a peer: both are evaluated as a trial is, and only their steps are timed."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 from torch.nn import functional as F
 
 from benchmarks.epoch import EpochSize, epoch
-from benchmarks.peer_curves import Learner, curves, figure, our_learner, summary
+from benchmarks.peer_curves import (
+    NAME,
+    Learner,
+    curves,
+    figure,
+    lines_on_disk,
+    our_learner,
+    summary,
+)
 from benchmarks.peers import PeerTraining, marian_with_explicit_attention
+from benchmarks.record import Result, write
 from benchmarks.workloads import drawn_pairs
 from transformer.config import TrialConfig
 from transformer.data.batches import TrainingBatches, evaluation_batches
@@ -107,3 +117,35 @@ def test_table_and_figure_have_every_seed(learners: list[Learner]) -> None:
     ]
     svg = figure(lines).svg_with_text().decode()
     assert "mean of 2 seeds" in svg
+
+
+def test_a_figure_has_the_newest_run_of_each_seed_of_its_own_command(tmp_path: Path) -> None:
+    def run(date: str, seed: int, options: str, step: int) -> Result:
+        result: Result = {
+            "date": date,
+            "commit": "a" * 40,
+            "command": f"python -m benchmarks.peer_curves{options} --seed {seed}",
+            "lines": [{"seed": seed, "step": step}],
+        }
+        write(NAME, "", result, [f"seed{seed}"], tmp_path)
+        return result
+
+    run("2030-01-01", 1, "", 10)
+    run("2030-01-02", 1, "", 20)
+    run("2030-01-03", 1, " --steps 2", 2)
+    latest = run("2030-01-01", 2, "", 30)
+    steps = [line["step"] for line in lines_on_disk(tmp_path, latest)]
+    assert steps == [20, 30]
+
+
+def test_a_result_replaces_none_of_another_command(tmp_path: Path) -> None:
+    result: Result = {"date": "2030-01-01", "commit": "a" * 40, "command": "long"}
+    paths = [
+        write("x", "", result | {"command": command}, [], tmp_path)
+        for command in ("long", "short", "long")
+    ]
+    assert [path.stem for path in paths] == [
+        "x-2030-01-01-aaaaaaa",
+        "x-2030-01-01-aaaaaaa-run2",
+        "x-2030-01-01-aaaaaaa",
+    ]

@@ -53,14 +53,21 @@ def set_files(key: str, name: str, source: str, target: str) -> tuple[Path, Path
 
 def _fetch(key: str, dataset: Dataset, pair: str, source: Path, references: list[Path]) -> None:
     names = " or ".join(file.name for file in references)
+    archives = [Path(dataset._rawdir, dataset._get_tarball_filename(url)) for url in dataset.data]
+    absent = [archive for archive in archives if not archive.exists()]
     try:
         dataset.process_to_text(pair)
         if not any(file.is_file() for file in references):
             raise FileNotFoundError(f"the download contains no {names}")
     except (Exception, SystemExit) as error:  # sacreBLEU exits on a wrong checksum
+        for archive in absent:  # sacreBLEU would take it for a good one from now on
+            archive.unlink(missing_ok=True)
         place = f"{source.parent}{os.sep} as {source.name} and {names}, one sentence per line"
         allowed = f"must be reachable, or be in {place}"
-        found = f"{dataset.name} cannot be fetched: {error or type(error).__name__}"
+        reason = str(error) or type(error).__name__
+        if isinstance(error, SystemExit):
+            reason = "its download is not the file that sacreBLEU expects"
+        found = f"{dataset.name} cannot be fetched: {reason}"
         raise FaultyError(Fault(key, found, allowed)) from error
 
 

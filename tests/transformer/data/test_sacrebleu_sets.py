@@ -115,6 +115,25 @@ def test_a_set_that_is_not_there_is_refused_when_a_plan_is_made(
     assert re.fullmatch(".*".join(map(re.escape, refusal.split("…"))) + ".*", message), message
 
 
+def test_a_download_that_is_not_the_set_stays_nowhere(
+    data: DataConfig, sacrebleu_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """sacreBLEU keeps it, exits, and would take it for the set from then on."""
+
+    def page(url: str, archive: str, **_: object) -> None:
+        Path(archive).parent.mkdir(parents=True, exist_ok=True)
+        Path(archive).write_text("<html>Log in</html>", "utf-8")
+        raise SystemExit(1)
+
+    monkeypatch.setattr(base, "download_file", page)
+    for _ in range(2):
+        with pytest.raises(RefusedError) as caught:
+            fingerprint(replace(data, test=["sacrebleu:wmt14/full"]))
+        (problem,) = caught.value.problems
+        assert "its download is not the file that sacreBLEU expects" in str(problem.found)
+        assert not list((sacrebleu_folder / "wmt14/full").rglob("*.tgz"))
+
+
 def test_a_wrong_name_shows_without_a_download(data: DataConfig) -> None:
     for name, keys in (("wmt14/full", []), ("wmt14/ful", ["data.test"])):
         config = small_trial(replace(data, test=[f"sacrebleu:{name}"]))
