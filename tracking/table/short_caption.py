@@ -9,6 +9,7 @@ from tracking.statistics.study_findings import STOPPED, UNLIKE
 from tracking.statistics.table_rows import decode_of
 from tracking.statistics.unlike_trials import beyond_change
 from tracking.table.columns import StudyTable, setting_words
+from tracking.table.machine_captions import machine_lines
 from tracking.table.row_captions import error_lines, not_compared_lines, seed_lines
 from tracking.table.source_captions import lock_lines
 from tracking.table.tested_captions import (
@@ -48,6 +49,7 @@ def _deviations(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]:
         yield f"Only seeds {seeds} are included; p values do not account for that."
     yield from seed_lines(table.rows, compared)
     yield from not_compared_lines(table.rows, compared)
+    yield from machine_lines(table, compared)
     if any(table.findings.families_of(metric) for metric in compared):
         yield table.findings.later_seeds
     for line in error_lines(table.rows):

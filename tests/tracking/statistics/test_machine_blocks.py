@@ -20,8 +20,10 @@ from tracking.statistics.study_findings import StudyFindings, find
 from tracking.statistics.table_rows import TableRow, table
 from tracking.statistics.unlike_trials import machine_kinds
 from tracking.study import Study
+from tracking.table.caption import caption
 from tracking.table.columns import StudyTable
 from tracking.table.machine_captions import machine_lines
+from tracking.table.short_caption import short_caption
 
 SCORE = Metric("score")
 OLD = "family 25, model 17"
@@ -185,6 +187,16 @@ def test_the_line_below_the_table_says_what_blocks_change(tmp_path: Path) -> Non
         "trials). With a block for each kind, Δ changes by at most 0.8 (BLEU), and these marks do: "
         "c_layers_2 ▼ instead of ? (BLEU)."
     )
+
+
+def test_both_captions_have_the_line(tmp_path: Path) -> None:
+    study = trained(tmp_path / "study", MIXED_ROWS)
+    (line,) = lines(study)
+    rows, findings = found(study)
+    shown = StudyTable(study, rows, findings)
+    names = ["bleu", "delta_bleu"]
+    assert line in caption(shown, names).splitlines()
+    assert line in short_caption(shown, names)
 
 
 def test_marks_that_stay_are_said_to(tmp_path: Path) -> None:
