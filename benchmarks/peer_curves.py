@@ -201,12 +201,13 @@ def lines_on_disk(folder: Path, latest: Result) -> list[dict[str, Any]]:
     """The lines of all seeds that the latest run's commit and command measured; of several runs of
     a seed, the newest."""
     command = OF_ONE_RUN.sub("", latest["command"])
-    results: dict[str, Result] = {}
-    for path in sorted(folder.glob(f"{NAME}-*-{latest['commit'][:7]}-seed*.json")):
-        result = json.loads(path.read_text("utf-8"))
+    paths = folder.glob(f"{NAME}-*-{latest['commit'][:7]}-seed*.json")
+    results = [json.loads(path.read_text("utf-8")) for path in paths]
+    newest: dict[int, Result] = {}
+    for result in sorted(results, key=lambda result: result["date"]):
         if OF_ONE_RUN.sub("", result["command"]) == command:
-            results[path.stem.rpartition("-")[2]] = result
-    return [line for result in results.values() for line in result["lines"]]
+            newest[result["lines"][0]["seed"]] = result
+    return [line for seed in sorted(newest) for line in newest[seed]["lines"]]
 
 
 def main(

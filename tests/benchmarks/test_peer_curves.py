@@ -132,10 +132,12 @@ def test_a_figure_has_the_newest_run_of_each_seed_of_its_own_command(tmp_path: P
 
     run("2030-01-01", 1, "", 10)
     run("2030-01-02", 1, "", 20)
-    run("2030-01-03", 1, " --steps 2", 2)
-    latest = run("2030-01-01", 2, "", 30)
+    for seed in (1, 2, 3):
+        run("2030-01-03", seed, " --steps 2", 2)
+    run("2030-01-03", 2, "", 30)
+    latest = run("2030-01-03", 3, "", 40)
     steps = [line["step"] for line in lines_on_disk(tmp_path, latest)]
-    assert steps == [20, 30]
+    assert steps == [20, 30, 40]
 
 
 def test_a_result_replaces_none_of_another_command(tmp_path: Path) -> None:

@@ -2,8 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import chain, combinations
+from collections.abc import Collection, Mapping, Sequence
 
 from tracking.observed.source_table import SourceTable, Value, is_number, whole_number
 from tracking.words import grouped
@@ -232,53 +231,17 @@ def measured_settings(table: SourceTable, roles: Mapping[str, str], seed: str | 
     return []
 
 
-def numbers_within_rows(
-    table: SourceTable, roles: Mapping[str, str], seed: str | None
-) -> list[str]:
-    """Numbers such as those of errors or of used megabytes, which the other settings leave open:
-    without them all rows have the same seeds, and they differ within most rows."""
-    if seed is None:
-        return []
-    varying = _varying(table, roles, ())
-    numbers = [column for column in varying if is_free_number(table, roles, column)]
-    for kept in few_of(numbers):
-        shared = [column for column in varying if column not in numbers or column in kept]
-        rows = list(grouped((cells(line, shared), line) for line in table.lines).values())
-        seeds = [[line.get(seed) for line in row] for row in rows]
-        if len(rows) > 1 and _are_rows(seeds, needs_whole=True):
-            free = [column for column in numbers if column not in kept]
-            return [column for column in free if _differs_within_most(rows, column)]
-    return []
-
-
-def is_free_number(table: SourceTable, roles: Mapping[str, str], column: str) -> bool:
-    """Whether it is a setting only because it is a number: its name belongs to no setting."""
-    values = table.values(column)
-    are_numbers = len(values) == len(table.lines) and all(map(is_number, values))
-    return roles[column] == "setting" and are_numbers and not is_set_by_hand(column)
-
-
-def few_of(columns: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """None of them, each, and each two."""
-    return chain.from_iterable(combinations(columns, number) for number in range(3))
-
-
-def _differs_within_most(rows: Sequence[Sequence[Mapping[str, Value]]], column: str) -> bool:
-    differing = [row for row in rows if len({line.get(column) for line in row}) > 1]
-    return len(differing) > len(rows) / 2
-
-
 def settings_called_like_scores(
     table: SourceTable, roles: Mapping[str, str], seed: str | None
 ) -> list[str]:
-    """Whole numbers such as a precision of 16 and 32 bits: one for all runs, or without them rows
-    have the same seeds again and again."""
+    """Whole numbers such as a precision of 16 and 32 bits, and rates such as that of planted
+    failures: one for all runs, or without them rows have the same seeds again and again."""
     return [
         column
         for column, role in roles.items()
         if role == "measured"
         and is_metric_name(column)
-        and not _has_fractions(_numbers(table, column))
+        and (MEASURED_RATE.search(column) or not _has_fractions(_numbers(table, column)))
         and _separates_rows(table, roles, column, seed)
     ]
 

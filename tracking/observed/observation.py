@@ -10,9 +10,7 @@ from tracking.files import TABLE_ENDINGS
 from tracking.observed.columns import (
     TIMES,
     cells,
-    few_of,
     is_called,
-    is_free_number,
     last_part,
 )
 from tracking.observed.csv_file import read_csv
@@ -67,9 +65,6 @@ def last_lines(table: SourceTable, roles: Roles, asked: Asked) -> CurveLines:
         for column, role in roles.of.items()
         if role not in NOT_OF_THE_RUN and not is_called(column, TIMES) and column not in ignored
     ]
-    whole_curves = _curves_of_equal_steps(table, roles, columns, typed, counters)
-    if whole_curves is not None:
-        return whole_curves
     for of_run in _columns_of_run(columns, typed, has_names=roles.first("name") is not None):
         curves = _curves(table, of_run)
         # without the rates, lines may also be runs with different ones
@@ -78,39 +73,6 @@ def last_lines(table: SourceTable, roles: Roles, asked: Asked) -> CurveLines:
             if _are_curves(table, curves, counter, has_seed=has_seed):
                 return _shortened(table, curves, counter)
     return CurveLines(table)
-
-
-def _curves_of_equal_steps(
-    table: SourceTable,
-    roles: Roles,
-    columns: Sequence[str],
-    typed: Collection[str | None],
-    counters: Sequence[str],
-) -> CurveLines | None:
-    """The runs' last lines, if all runs have the same steps without numbers such as used memory,
-    which may change from line to line."""
-    free = [
-        column
-        for column in columns
-        if column not in typed and is_free_number(table, roles.of, column)
-    ]
-    for kept in few_of(free):
-        if len(kept) == len(free):
-            return None
-        of_run = [column for column in columns if column not in free or column in kept]
-        curves = _curves(table, of_run)
-        for counter in counters:
-            if _have_equal_steps(table, curves, counter):
-                return _shortened(table, curves, counter)
-    return None
-
-
-def _have_equal_steps(table: SourceTable, curves: Sequence[Curve], counter: str) -> bool:
-    """Whether each run has each step once, and several of them."""
-    first, *others = [_steps(table.lines, curve, counter) for curve in curves]
-    lines = sum(len(curve) for curve in curves)
-    is_whole = lines == len(first) * len(curves) and len(first) > 1
-    return is_whole and all(steps == first for steps in others)
 
 
 def _columns_of_run(

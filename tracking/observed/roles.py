@@ -36,7 +36,6 @@ from tracking.observed.columns import (
     last_part,
     measured_settings,
     names_each_run,
-    numbers_within_rows,
     plain_name,
     settings_called_like_identities,
     settings_called_like_scores,
@@ -131,9 +130,6 @@ def roles_of(table: SourceTable, asked: Asked) -> Roles:
         roles[column] = "setting"
     for column in measured_settings(table, roles, seed):
         roles[column] = "measured"
-    for column in numbers_within_rows(table, roles, seed):
-        if column not in named_roles:
-            roles[column] = "measured"
     if row is None:
         for column in settings_called_like_identities(table, roles, seed):
             roles[column] = "setting"

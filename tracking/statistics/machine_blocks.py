@@ -33,7 +33,8 @@ def machine_blocks(
 ) -> MachineBlocks:
     """Of the trained rows that ``families``, by metric, test by their means."""
     kinds = machine_kinds(study)
-    trials = Counter(kind for seeds in kinds.values() for kind in seeds.values())
+    trained = [row.row for row in rows if not row.shares_weights]
+    trials = Counter(kind for row in trained for kind in kinds.get(row, {}).values())
     if len(trials) < 2:
         return MachineBlocks()
     tests = {}

@@ -87,19 +87,19 @@ def differ_by_machine(unlike_rows: Mapping[str, Sequence[Unlike]]) -> bool:
 
 def machine_kinds(study: Study) -> dict[str, dict[int, str]]:
     """By row and seed, the kind of machine that trained each finished trial, such as "CPU
-    generation family 25, model 1": what not all trials share of CPU and device. Without rows that
-    only score.
+    generation family 25, model 1": what not all trials share of CPU and device.
 
     Trials of a GPU are of one kind whatever the CPU beside it. All are of the kind "" if nothing
     differs.
     """
     trials: dict[tuple[str, int], Aspects] = {}
     for trial in study.trials:
-        trial_aspects = None if trial.weights else aspects(study, trial)
+        trial_aspects = aspects(study, trial)
         if trial_aspects is not None:
             trials[trial.row, trial.seed] = trial_aspects
-    expected = _most_frequent(trials.values())
-    machines = {place: _machine_of(each, expected) for place, each in trials.items()}
+    trials_of_cpu = grouped((each.get(CPU), each) for each in trials.values())
+    usual = {cpu: _most_frequent(alike) for cpu, alike in trials_of_cpu.items()}
+    machines = {place: _machine_of(each, usual[each.get(CPU)]) for place, each in trials.items()}
     kinds: dict[str, dict[int, str]] = {}
     for (row, seed), machine in machines.items():
         parts = []
@@ -110,14 +110,18 @@ def machine_kinds(study: Study) -> dict[str, dict[int, str]]:
     return kinds
 
 
-def _machine_of(trial: Aspects, expected: Mapping[str, str]) -> dict[str, str]:
-    """Its device; without a GPU, also its CPU. What was not recorded is as in most trials."""
-    names = [DEVICE]
-    if all(device.startswith(ON_CPU) for device in trial.get(DEVICE, ())):
-        names = [CPU, GENERATION, DEVICE]
-    return {
-        name: THEN.join(trial.get(name, (expected[name],))) for name in names if name in expected
-    }
+def _machine_of(trial: Aspects, usual: Mapping[str, str]) -> dict[str, str]:
+    """Its device; without a GPU, also its CPU. What was not recorded is as in most trials of this
+    CPU."""
+    machine = {}
+    for name in (CPU, GENERATION, DEVICE):
+        values = trial.get(name, (UNKNOWN,))
+        if values == (UNKNOWN,) and name in usual:
+            values = (usual[name],)
+        machine[name] = THEN.join(values)
+    if machine[DEVICE].startswith((ON_CPU, UNKNOWN)):
+        return machine
+    return {DEVICE: machine[DEVICE]}
 
 
 def beyond_change(unlike_rows: Mapping[str, Sequence[Unlike]]) -> str:

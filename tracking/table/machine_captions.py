@@ -78,6 +78,6 @@ def _inseparable(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]
     )
     if rows:
         yield (
-            f"No test can tell the difference of {listed([*rows])} from that between kinds: train "
-            "its seeds, or those of other rows, on both."
+            f"No test can tell the differences of {listed([*rows])} from those between kinds: train "
+            "further seeds of rows on several kinds."
         )

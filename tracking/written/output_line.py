@@ -38,10 +38,14 @@ WORD = re.compile(
 """The name of a score, and its value behind spaces alone: ``step 250: train loss 1.23``."""
 SET = re.compile(
     r"(?<![\w/.@])(?P<set>train(?:ing)?|val(?:id(?:ation)?)?|dev|test|eval(?:uation)?)"
-    r"\s{0,5}[:|\[({>-]\s{0,5}(?=[A-Za-z])",
+    r"(?:\s{0,5}[:|\])}>]\s{0,5}|\s{1,5}-\s{1,5})(?=[A-Za-z])",
     re.IGNORECASE,
 )
 """What stands before the scores of one set: ``train: loss 0.5 | val: loss 0.6``."""
+OWN_SET = re.compile(
+    r"(?<![A-Za-z])(?:train|val|dev|test|eval|lr|learning)|best(?![A-Za-z])", re.IGNORECASE
+)
+"""In the name of a score that belongs to no set before it."""
 COUNT = r"(?:\d{1,3}(?:,\d{3})+|\d+)(?!\d*(?:\s?%|,\d|[kKmM]\b))"
 """A whole number, also such as 1,500; neither a share such as 10 %, nor a rounded one such as 2k."""
 STEP = re.compile(
@@ -184,16 +188,19 @@ def points_in(line: str, position: Position) -> Iterator[WrittenPoint]:
     for match in sorted([*WORD.finditer(message), *PAIR.finditer(message)], key=re.Match.start):
         words = match["name"].split()
         if words[-1].lower() not in NO_METRIC:
-            name = "_".join([*_set_before(match, sets), *words])
+            name = "_".join([*_set_before(match, sets, words), *words])
             values.setdefault(name, _value(match))
     is_epoch = position.step is None and position.epoch is not None
     for name, value in values.items():
         yield WrittenPoint(name, value, position.number, SOURCE, is_epoch)
 
 
-def _set_before(match: re.Match[str], sets: Sequence[re.Match[str]]) -> list[str]:
-    """The set that this score stands behind, if the line names several: the last one before it."""
-    if len(sets) < 2:
+def _set_before(
+    match: re.Match[str], sets: Sequence[re.Match[str]], words: Sequence[str]
+) -> list[str]:
+    """The set that this score stands behind, if the line names several: the last one before it.
+    None if the score's own words name one, or are those of the learning rate."""
+    if len(sets) < 2 or OWN_SET.search(" ".join(words)):
         return []
     before = [each["set"] for each in sets if each.end() <= match.start()]
     return before[-1:]

@@ -53,15 +53,17 @@ def set_files(key: str, name: str, source: str, target: str) -> tuple[Path, Path
 
 def _fetch(key: str, dataset: Dataset, pair: str, source: Path, references: list[Path]) -> None:
     names = " or ".join(file.name for file in references)
-    archives = [Path(dataset._rawdir, dataset._get_tarball_filename(url)) for url in dataset.data]
-    absent = [archive for archive in archives if not archive.exists()]
+    raw = Path(dataset._rawdir)
+    before = {*raw.glob("*")}
     try:
         dataset.process_to_text(pair)
         if not any(file.is_file() for file in references):
             raise FileNotFoundError(f"the download contains no {names}")
     except (Exception, SystemExit) as error:  # sacreBLEU exits on a wrong checksum
-        for archive in absent:  # sacreBLEU would take it for a good one from now on
-            archive.unlink(missing_ok=True)
+        # sacreBLEU would take what it has downloaded for good archives from now on
+        for file in {*raw.glob("*")} - before:
+            if file.is_file():
+                file.unlink(missing_ok=True)
         place = f"{source.parent}{os.sep} as {source.name} and {names}, one sentence per line"
         allowed = f"must be reachable, or be in {place}"
         reason = str(error) or type(error).__name__

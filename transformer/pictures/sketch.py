@@ -81,7 +81,7 @@ class Sketch:
     width: float = 0.0
     height: float = 0.0
     boxes: MarksByStyle = field(default_factory=dict)
-    strips: MarksByStyle = field(default_factory=dict)  # boxes that follow the chosen queries
+    strips: MarksByStyle = field(default_factory=dict)  # boxes behind keys, of the asked queries
     frames: list[Four] = field(default_factory=list)
     lines: MarksByStyle = field(default_factory=dict)
     labels: list[Label] = field(default_factory=list)
@@ -95,7 +95,7 @@ class Sketch:
         _add(self.boxes, color, weight, corner_and_size)
 
     def strip(self, color: str, weight: float, corner_and_size: Four) -> None:
-        """The same behind a key."""
+        """A box behind a key, which a page hides while it shows other lines."""
         _add(self.strips, color, weight, corner_and_size)
 
     def strongest_last(self) -> list[Marks]:

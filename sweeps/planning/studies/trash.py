@@ -22,6 +22,9 @@ LONGEST_NAME = 200
 """Bytes of the study's name within the name of a folder of the trash."""
 
 
+LONGEST_LETTER = 4  # bytes in UTF-8
+
+
 @dataclass(frozen=True)
 class Trashed:
     """A folder of the trash. ``trials`` were dropped from the ``study``; None if the whole study
@@ -83,7 +86,7 @@ def _trashed(folder: Path) -> Trashed:
     if dropped is not None:
         return Trashed(folder, dropped["study"], tuple(dropped["trials"]))
     _, _, name = folder.name.partition("-")
-    if len(name.encode()) >= LONGEST_NAME:  # it was cut
+    if len(name.encode()) > LONGEST_NAME - LONGEST_LETTER:  # it may have been cut
         record = unless_damaged(lambda: read_object(folder / STUDY_FILE), None) or {}
         name = str(record.get("name", name))
     return Trashed(folder, name, None)

@@ -363,25 +363,14 @@ def lines_per_epoch(memory: Callable[[int, int], int]) -> str:
     return "\n".join(["model,seed,epoch,val_acc,gpu_mem_mb", *lines])
 
 
-@pytest.mark.parametrize("words", [(), ("--ignore", "gpu_mem_mb")])
-def test_numbers_that_change_within_a_curve_do_not_split_it(
-    tmp_path: Path, words: tuple[str, ...]
-) -> None:
+def test_an_ignored_column_tells_no_runs_apart(tmp_path: Path) -> None:
     text = lines_per_epoch(lambda seed, epoch: 2048 + 2 * ((seed * epoch) % 2))
-    answer = imported(tmp_path, text, "--base", "model=base", *words)
+    answer = imported(tmp_path, text, "--base", "model=base", "--ignore", "gpu_mem_mb")
     assert answer["notes"] == ["30 lines are curves of 6 runs: the last line counts"]
     assert [row["val_acc"] for row in table(tmp_path)] == pytest.approx([0.55, 0.65])
 
 
-def test_an_ignored_column_tells_no_runs_apart(tmp_path: Path) -> None:
-    """The name of a setting, so that only --ignore says that it is none."""
-    text = lines_per_epoch(lambda seed, epoch: 2048 + 2 * ((seed * epoch) % 2))
-    text = text.replace("gpu_mem_mb", "drop_ratio")
-    answer = imported(tmp_path, text, "--base", "model=base", "--ignore", "drop_ratio")
-    assert answer["notes"] == ["30 lines are curves of 6 runs: the last line counts"]
-
-
-@pytest.mark.parametrize("column", ["success_rate", "win_rate", "tpr", "n_solved", "stopped_epoch"])
+@pytest.mark.parametrize("column", ["success_rate", "win_rate", "tpr"])
 def test_what_was_measured_makes_no_rows(tmp_path: Path, column: str) -> None:
     values = iter((80, 90, 90, 90, 100, 80))
     lines = [
@@ -394,11 +383,23 @@ def test_what_was_measured_makes_no_rows(tmp_path: Path, column: str) -> None:
     assert seeds_by_change(answer) == {"base": [1, 2, 3], "method replay": [1, 2, 3]}
 
 
-def test_a_number_that_one_row_changes_is_a_setting(tmp_path: Path) -> None:
-    lines = [f"{layers},{seed},0.{layers}{seed}" for layers in (2, 4) for seed in (1, 2, 3)]
-    text = "\n".join(["layers,seed,acc", *lines])
-    answer = imported(tmp_path, text, "--base", "layers=2")
-    assert seeds_by_change(answer) == {"base": [1, 2, 3], "layers 4": [1, 2, 3]}
+def test_a_rate_that_was_set_makes_rows(tmp_path: Path) -> None:
+    lines = [
+        f"{strategy},{rate},{seed},0.{5 + seed}{int(10 * rate)}"
+        for strategy in ("sync", "async")
+        for rate in (0.1, 0.3)
+        for seed in (1, 2, 3)
+    ]
+    text = "\n".join(["strategy,failure_rate,seed,acc", *lines])
+    answer = imported(tmp_path, text, "--base", "strategy=sync", "--base", "failure_rate=0.1")
+    assert [*seeds_by_change(answer).values()] == [[1, 2, 3]] * 4
+
+
+def test_runs_that_ended_at_different_epochs_are_no_curve(tmp_path: Path) -> None:
+    lines = [f"{units},{epoch},0.{epoch}" for units, epoch in ((64, 12), (128, 17), (256, 23))]
+    text = "\n".join(["hidden_units,epoch,val_acc", *lines])
+    answer = imported(tmp_path, text, "--base", "hidden_units=64")
+    assert len(answer["rows"]) == 3
 
 
 def test_a_row_without_a_name_is_base_by_none(tmp_path: Path) -> None:

@@ -278,6 +278,13 @@ def test_a_resumed_program_may_write_its_file_anew(
             "epoch 1 | train: loss 0.5 acc 0.7 | val: loss 0.6 acc 0.8",
             "1 train_loss 0.5 train_acc 0.7 val_loss 0.6 val_acc 0.8",
         ),
+        ("[3] eval-logloss:0.25\ttrain-logloss:0.5", "None eval-logloss 0.25 train-logloss 0.5"),
+        ("epoch 1 train-loss: 0.5, val-loss: 0.6", "1 train-loss 0.5 val-loss 0.6"),
+        ("epoch 2 [Train] loss 0.5 [Val] loss 0.6", "2 Train_loss 0.5 Val_loss 0.6"),
+        (
+            "epoch 2 | train: loss 0.5 | val: val_loss 0.6 | lr: 0.25",
+            "2 train_loss 0.5 val_loss 0.6 lr 0.25",
+        ),
         ("Epoch 1 Train - loss=0.5, Test - loss=0.6", "1 Train_loss 0.5 Test_loss 0.6"),
         ("steps: 100 loss: 0.5", "100 loss 0.5"),
         ("step 1,500 loss: 0.5", "1500 loss 0.5"),

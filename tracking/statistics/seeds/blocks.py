@@ -2,8 +2,11 @@
 
 A score is taken as the sum of its row's mean, its block's effect and noise. Least squares within
 rows estimates the effects: only a row with seeds in several blocks says what a block does. The rest
-is the test of ``seed_tests``, with what the estimate costs: fewer degrees of freedom, and a larger
-error for a row whose seeds lie in other blocks than its reference's.
+is the test of ``seed_tests``, with what the estimate costs. A row with seeds in several blocks
+loses degrees of freedom. A difference of rows from other blocks gets the error of the effects, to
+which each row in several blocks adds its own variance.
+
+Shapes: N scores, R rows, B blocks, K compared rows.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,12 +21,12 @@ from tracking.statistics.seeds.seed_tests import (
     Comparisons,
     Differences,
     differences,
-    exponential_difference,
-    exponential_intervals,
     intervals,
 )
 
 ROUNDING = 1e-9  # of shares of seeds
+LEAST_DF = 0.5  # of a row's variance; each effect takes one from all rows together
+NO_SPREAD = 1e-12  # of the largest score: less is rounding
 
 
 @dataclass(frozen=True)
@@ -41,19 +44,24 @@ class _Estimate:
 
     means_R: Any
     variances_R: Any
-    seeds_R: Any  # one more than each variance has degrees of freedom
-    counts_R: Any  # the real seeds
+    df_R: Any  # of the variances
+    counts_R: Any  # of seeds
     shares_RB: Any  # of a row's seeds in each block
-    inverse_BB: Any  # the pseudo-inverse of X'X, where X has a line for each score
+    effects_RB: list[Any]  # for each row [B, n]: what its scores add to the estimated effects
     seen_BB: Any  # projects on the differences of blocks that rows show
 
-    def further_part(self, row: int, reference: int) -> float | None:
-        """The variance of what the effects add to this difference, as a part of one seed's. None if
-        no row shows what they add."""
+    def shows(self, row: int, reference: int) -> bool:
+        """Whether the rows show what the blocks add to this difference."""
         shares_B = self.shares_RB[row] - self.shares_RB[reference]
-        if np.abs(shares_B - shares_B @ self.seen_BB).max() > ROUNDING:
-            return None
-        return float(shares_B @ self.inverse_BB @ shares_B)
+        return bool(np.abs(shares_B - shares_B @ self.seen_BB).max() <= ROUNDING)
+
+    def parts(self, row: int, reference: int) -> Any:
+        """[R]: the variance of this difference, as parts of the variances of one seed."""
+        shares_B = self.shares_RB[row] - self.shares_RB[reference]
+        parts_R = np.array([((shares_B @ effects) ** 2).sum() for effects in self.effects_RB])
+        for place in (row, reference):
+            parts_R[place] += 1 / self.counts_R[place]
+        return parts_R
 
 
 def block_tests(
@@ -77,24 +85,17 @@ def block_tests(
     if estimate is None:
         return tests
     places = {row: place for place, row in enumerate(values)}
-    parts_R = 1 / estimate.counts_R
-    compared = []
-    for row, reference in references.items():
-        further_part = estimate.further_part(places[row], places[reference])
-        if further_part is not None:
-            parts_R[places[row]] += further_part
-            compared.append(row)
-    if not compared:
+    pairs = {row: (places[row], places[reference]) for row, reference in references.items()}
+    pairs = {row: pair for row, pair in pairs.items() if estimate.shows(*pair)}
+    if not pairs:
         return tests
-    comparisons = Comparisons(
-        np.array([places[row] for row in compared]),
-        np.array([places[references[row]] for row in compared]),
-    )
+    comparisons = Comparisons(*map(np.array, zip(*pairs.values(), strict=True)))
+    parts_KR = np.stack([estimate.parts(*pair) for pair in pairs.values()])
     tested = differences(
-        estimate.means_R, estimate.variances_R, estimate.seeds_R, comparisons, parts_R
+        estimate.means_R, estimate.variances_R, 1 + estimate.df_R, comparisons, parts_KR
     )
-    ends_K3 = _ends(metric, tested, estimate.means_R, comparisons)
-    for index, row in enumerate(compared):
+    ends_K3 = _ends(metric, tested, estimate.means_R[comparisons.references])
+    for index, row in enumerate(pairs):
         difference, low, high = ends_K3[index].tolist()
         p = float(tested.p_holm[index])
         kind = kind_of(metric, difference, low, high, p <= ALPHA, margin)
@@ -105,39 +106,42 @@ def block_tests(
 def _estimate(
     values: Sequence[Sequence[float]], blocks: Sequence[Sequence[str]]
 ) -> _Estimate | None:
-    """None if the effects take all degrees of freedom."""
+    """None if a row keeps no degree of freedom, or no score differs from what rows and blocks
+    explain."""
     names = sorted({name for row in blocks for name in row})
     members = [np.array([[name == block for name in names] for block in row]) for row in blocks]
-    shares_RB = np.array([row.mean(axis=0) for row in members])
-    lines_NB = np.concatenate([row - row.mean(axis=0) for row in members])
-    scores_N = np.concatenate([np.asarray(row) - np.mean(row) for row in values])
-    inverse_BB = np.linalg.pinv(lines_NB.T @ lines_NB, hermitian=True)
-    effects_B = inverse_BB @ lines_NB.T @ scores_N
-    counts_R = np.array([len(row) for row in values], float)
-    df = (counts_R - 1).sum()
-    df_left = df - np.linalg.matrix_rank(lines_NB)
-    if df_left < 1:
+    lines = [row - row.mean(axis=0) for row in members]  # of each row, [n, B]
+    centered = [np.asarray(row) - np.mean(row) for row in values]
+    gram_BB = sum(row.T @ row for row in lines)
+    inverse_BB = np.linalg.pinv(gram_BB, hermitian=True)
+    effects_RB = [inverse_BB @ row.T for row in lines]
+    effects_B = sum(row @ scores for row, scores in zip(effects_RB, centered, strict=True))
+    residuals = [scores - row @ effects_B for row, scores in zip(lines, centered, strict=True)]
+    counts_R = np.array([len(row) for row in values])
+    leverages_R = [np.trace(row @ own) for row, own in zip(lines, effects_RB, strict=True)]
+    df_R = counts_R - 1 - np.array(leverages_R)
+    largest = max(np.abs(row).max() for row in map(np.asarray, values))
+    has_spread = max(np.abs(row).max() for row in residuals) > NO_SPREAD * largest
+    if df_R.min() < LEAST_DF or not has_spread:
         return None
-    df_R = (counts_R - 1) * df_left / df
-    residuals_N = scores_N - lines_NB @ effects_B
-    starts_R = np.concatenate([[0], np.cumsum(counts_R)[:-1]]).astype(int)
+    shares_RB = np.array([row.mean(axis=0) for row in members])
+    means_R = np.array([np.mean(row) for row in values])
+    usual_shares_B = np.concatenate(members).mean(axis=0)
     return _Estimate(
-        means_R=np.array([np.mean(row) for row in values])
-        - (shares_RB - np.concatenate(members).mean(axis=0)) @ effects_B,
-        variances_R=np.add.reduceat(residuals_N**2, starts_R) / df_R,
-        seeds_R=1 + df_R,
+        means_R=means_R - (shares_RB - usual_shares_B) @ effects_B,
+        variances_R=np.array([(row**2).sum() for row in residuals]) / df_R,
+        df_R=df_R,
         counts_R=counts_R,
         shares_RB=shares_RB,
-        inverse_BB=inverse_BB,
-        seen_BB=inverse_BB @ lines_NB.T @ lines_NB,
+        effects_RB=effects_RB,
+        seen_BB=inverse_BB @ gram_BB,
     )
 
 
-def _ends(metric: Metric, tested: Differences, means_R: Any, comparisons: Comparisons) -> Any:
-    """[K, 3] difference and the ends of its interval, in the metric's units."""
+def _ends(metric: Metric, tested: Differences, reference_means_K: Any) -> Any:
+    """[K, 3] difference and the ends of its interval, in the metric's units: of an exponential, at
+    the reference's mean."""
+    ends_K3 = np.stack([tested.difference, *intervals(tested)], axis=1)
     if not metric.exp_of:
-        return np.stack([tested.difference, *intervals(tested)], axis=1)
-    low, high = exponential_intervals(tested, means_R, comparisons=comparisons)
-    row_means = means_R[comparisons.rows]
-    difference = exponential_difference(row_means, means_R[comparisons.references])
-    return np.stack([difference, low, high], axis=1)
+        return ends_K3
+    return np.exp(reference_means_K)[:, None] * np.expm1(ends_K3)

@@ -83,20 +83,20 @@ def differences(
         means: […, R].
         variances: […, R] of one seed.
         seeds: [R], each more than one: one more than the variance has degrees of freedom.
-        parts: [R] the variance of each mean, as a part of one seed's: by default 1 / seeds.
+        parts: [K, R] the variance of each difference, as parts of the rows' variances: by default
+            1 / seeds of the row, and of its reference.
     """
     comparisons = comparisons or Comparisons.with_first(len(seeds))
-    parts_R = 1 / np.asarray(seeds) if parts is None else parts
     variances_R = moderated(variances, seeds, comparisons)
-    error_K, df_K = standard_errors(variances_R, seeds, comparisons, parts_R)
+    error_K, df_K = standard_errors(variances_R, seeds, comparisons, parts)
     difference_K = means[..., comparisons.rows] - means[..., comparisons.references]
     p_K = 2 * special.stdtr(df_K, -np.abs(difference_K) / error_K)
-    errors_R = np.sqrt(variances_R.variance * parts_R)
+    errors_R = np.sqrt(variances_R.variance / seeds)
     return Differences(difference_K, errors_R, error_K, df_K, p_K, holm(p_K))
 
 
 def standard_errors(
-    variances: ModeratedVariances, seeds: Any, comparisons: Comparisons, parts: Any
+    variances: ModeratedVariances, seeds: Any, comparisons: Comparisons, parts: Any = None
 ) -> tuple[Any, Any]:
     """[…, K] standard errors of the rows' differences from their references, and their degrees of
     freedom. ``parts`` are those of ``differences``.
@@ -104,13 +104,18 @@ def standard_errors(
     No difference has more degrees than all rows have together: two variances that were moved
     towards one prior are not independent, though Satterthwaite's formula assumes it.
     """
-    variances_of_means_R = variances.variance * parts
+    most_df = (np.asarray(seeds) - 1).sum()
+    if parts is not None:
+        variances_KR = variances.variance[..., None, :] * parts
+        variance_K = variances_KR.sum(axis=-1)
+        df_K = variance_K**2 / (variances_KR**2 / variances.df[..., None, :]).sum(axis=-1)
+        return np.sqrt(variance_K), np.minimum(df_K, most_df)
+    variances_of_means_R = variances.variance / seeds
     row_part = variances_of_means_R[..., comparisons.rows]
     reference_part = variances_of_means_R[..., comparisons.references]
     row_df = variances.df[..., comparisons.rows]
     reference_df = variances.df[..., comparisons.references]
     df_K = satterthwaite(row_part, reference_part, row_df, reference_df)
-    most_df = (np.asarray(seeds) - 1).sum()
     return np.sqrt(row_part + reference_part), np.minimum(df_K, most_df)
 
 
@@ -322,7 +327,7 @@ class Power:
         )
         variances_SR = self.variances * drawn_SR / (seeds_R - 1)
         moderated_SR = moderated(variances_SR, seeds_R, self.comparisons)
-        error_SK, df_SK = standard_errors(moderated_SR, seeds_R, self.comparisons, 1 / seeds_R)
+        error_SK, df_SK = standard_errors(moderated_SR, seeds_R, self.comparisons)
         true_R = self.variances / seeds_R
         row_variance = true_R[self.comparisons.rows]
         reference_variance = true_R[self.comparisons.references]
