@@ -15,6 +15,7 @@ from tracking.observed.source_table import (
     Value,
     cell_value,
     is_number,
+    named_value,
     refused,
     shown_path,
     with_decimal_point,
@@ -106,7 +107,7 @@ def _line(path: Path, head: Sequence[str], number: int, cells: Sequence[str]) ->
     if len(cells) > len(head):
         fault = f"has {len(cells)} cells, but the head has {len(head)}"
         raise DamagedFileError(path, fault, number)
-    return {name: cell_value(cell) for name, cell in zip(head, cells, strict=False)}
+    return {name: named_value(name, cell) for name, cell in zip(head, cells, strict=False)}
 
 
 def _is_index(name: str, table: Sequence[Mapping[str, Value]]) -> bool:

@@ -12,7 +12,7 @@ from tracking.observed.source_table import (
     ImportRefusedError,
     SourceTable,
     Value,
-    cell_value,
+    named_value,
     nearest_name,
     refused,
     shown_path,
@@ -131,8 +131,8 @@ def _line(run: Any) -> dict[str, Value]:
         "start_time": None if info.start_time is None else info.start_time / MS,
         "end_time": None if info.end_time is None else info.end_time / MS,
     }
-    line |= {f"params.{name}": cell_value(text) for name, text in run.data.params.items()}
-    line |= {f"tags.{name}": cell_value(text) for name, text in run.data.tags.items()}
+    line |= {f"params.{name}": named_value(name, text) for name, text in run.data.params.items()}
+    line |= {f"tags.{name}": named_value(name, text) for name, text in run.data.tags.items()}
     line |= {f"metrics.{name}": from_store(value) for name, value in run.data.metrics.items()}
     return line | _datasets(run)
 

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 
 from tracking.observed.columns import DATA, LENGTHS, last_part, word_set, words_of
 from tracking.observed.doubt import Doubt, DoubtKind
@@ -165,18 +165,19 @@ def _is_length(column: str) -> bool:
 def strays(rows: ObservedRows) -> list[tuple[ObservedRow, ObservedRow]]:
     """Inferred rows that are probably seeds of another row: each has exactly seeds that the other
     row lacks, and differs from it in one setting. With that row."""
-    usual = usual_seeds(rows)
+    usual = {*usual_seeds(rows)}
+    missing_seeds = [(row, usual - {*row.seeds}) for row in rows.rows]
+    incomplete = [(row, missing) for row, missing in missing_seeds if missing]
     pairs = []
     for stray in rows.rows[1:]:
-        homes = [row for row in rows.rows if row is not stray and _is_home(row, stray, usual)]
+        homes = [row for row, missing in incomplete if _is_home(row, missing, stray)]
         if homes:
             pairs.append((stray, max(homes, key=lambda row: len(row.runs))))
     return pairs
 
 
-def _is_home(row: ObservedRow, stray: ObservedRow, usual: Sequence[int]) -> bool:
-    missing = {*usual} - {*row.seeds}
-    fits = bool(missing) and {*stray.seeds} <= missing and len(stray.runs) < len(row.runs)
+def _is_home(row: ObservedRow, missing: Set[int], stray: ObservedRow) -> bool:
+    fits = {*stray.seeds} <= missing and len(stray.runs) < len(row.runs)
     return fits and len(differing(row, stray)) == 1
 
 

@@ -2,8 +2,9 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from hashlib import sha256
 
 from tracking.observed.columns import last_part, plain_name
@@ -52,7 +53,7 @@ class ObservedRow:
     def every_run(self) -> tuple[ObservedRun, ...]:
         return (*self.runs, *self.repeated)
 
-    @property
+    @cached_property
     def seeds(self) -> list[int]:
         return [run.seed for run in self.runs if run.seed is not None]
 
@@ -183,10 +184,8 @@ def _base_of(table: SourceTable, roles: Roles, groups: Sequence[_Group], asked: 
     if not candidates:
         typed = ", ".join(f"{key}={value}" if key else value for key, value in asked.base.items())
         raise ImportRefusedError([_no_base(table, roles, groups, typed, asked)])
-    base = max(
-        candidates,
-        key=lambda group: (-_distance(group, candidates), len(matching[id(group)])),
-    )
+    distance = _distance_to(candidates)
+    base = max(candidates, key=lambda group: (-distance(group), len(matching[id(group)])))
     names_rows = _columns_of_rows(table, roles, base, matching[id(base)], conditions)
     if names_rows:
         raise ImportRefusedError([_mixed_base(table, base, names_rows[0], conditions)])
@@ -271,10 +270,10 @@ def _guessed_base(groups: Sequence[_Group]) -> _Group:
     which all others differ least."""
     named = [group for group in groups if group.name.lower() in BASE_NAMES]
     texts = [group for group in groups if _has_base_name(group)]
-    candidates = named or texts or groups
+    distance = _distance_to(groups)
     return max(
-        candidates,
-        key=lambda group: (-_distance(group, groups), _unset(group, groups), len(group.runs)),
+        named or texts or groups,
+        key=lambda group: (-distance(group), _unset(group, groups), len(group.runs)),
     )
 
 
@@ -293,13 +292,15 @@ def _unset(group: _Group, groups: Sequence[_Group]) -> int:
     return len(unset) + (group.name == value_text(None))
 
 
-def _distance(group: _Group, groups: Sequence[_Group]) -> int:
-    """In how many settings all groups together differ from this one."""
-    return sum(
-        group.settings[column] != another.settings[column]
-        for another in groups
-        for column in group.settings
-    )
+def _distance_to(groups: Sequence[_Group]) -> Callable[[_Group], int]:
+    """In how many settings all these groups together differ from one."""
+    columns = groups[0].settings
+    counts = {column: Counter(group.settings[column] for group in groups) for column in columns}
+
+    def distance(group: _Group) -> int:
+        return sum(len(groups) - counts[column][group.settings[column]] for column in columns)
+
+    return distance
 
 
 def _order(group: _Group, base: _Group, columns: Sequence[str]) -> tuple[object, ...]:
@@ -365,11 +366,13 @@ def change_words(changed: Settings, labels: Mapping[str, str]) -> str:
 def _names(rows: Sequence[ObservedRow]) -> list[str]:
     """For folders and commands: each once, and only base's is base."""
     names = list[str]()
+    taken = set[str]()
     for row in rows:
         name = _plain(row.name)
-        if name.lower() in (other.lower() for other in names):
+        if name.lower() in taken:
             name = f"{name}-{_digest(row.name)}"
         names.append(name)
+        taken.add(name.lower())
     return names
 
 

@@ -22,6 +22,8 @@ PERCENT = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)\s*%")
 SEED_TEXT = re.compile(r"\D*(\d{1,18})")
 DECIMAL_COMMA = re.compile(r"([+-]?\d*),(\d+(?:[eE][+-]?\d+)?\s*%?)")
 BOOLEANS = {"true": True, "false": False}
+VERSION = re.compile(r"(?:.*[^a-z])?(?:versions?|python|torch|cuda|commit|sha|hash)", re.I)
+"""The name of a column whose values are texts: version 3.10 is not 3.1."""
 LONGEST_NUMBER = 40
 """Characters: a longer row of digits is a hash, not a number."""
 
@@ -106,6 +108,13 @@ def cell_value(text: str) -> Value:
             continue
         return NAN if math.isnan(value) else value
     return plain
+
+
+def named_value(column: str, text: str) -> Value:
+    """The text of a cell in this column as a truth value, a number or a text."""
+    value = cell_value(text)
+    is_text = is_number(value) and VERSION.fullmatch(column) is not None
+    return text.strip() if is_text else value
 
 
 def with_decimal_point(text: str) -> str:

@@ -419,3 +419,11 @@ def test_a_diverged_run_without_a_step_has_none(tmp_path: Path) -> None:
     imported(tmp_path, "model,seed,acc\na,1,0.5\na,2,0.6\nb,1,nan\nb,2,0.8\n", "--base", "model=a")
     row = next(row for row in table(tmp_path) if row["row"] != "base")
     assert row["note"] == "1 of 2 diverged (s1): mean of the others"
+
+
+@pytest.mark.parametrize("column", ["version", "python_version", "env.torch"])
+def test_versions_are_no_decimal_numbers(column: str, tmp_path: Path) -> None:
+    runs = [f"{version},{seed},0.{seed}" for version in ("3.1", "3.9", "3.10") for seed in (1, 2)]
+    lines = "\n".join([f"{column},seed,acc", *runs])
+    answer = imported(tmp_path, lines, "--row", column, "--base", f"{column}=3.1")
+    assert seeds_by_change(answer) == {"base": [1, 2], "3.9": [1, 2], "3.10": [1, 2]}
