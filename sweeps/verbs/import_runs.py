@@ -182,8 +182,7 @@ def _written(folder: Path, observation: "Observation") -> tuple[Study, Path | No
     temporary.chmod(0o755)  # mkdtemp's 0700 would hide the study from colleagues
     try:
         new = temporary / folder.name
-        identity = earlier.identity if earlier else ""
-        write_observed(new, observation, name, typed_line(), identity)
+        write_observed(new, observation, name, typed_line(), earlier)
         if earlier is not None:
             trash = new_folder(folder)
             trash.parent.mkdir(exist_ok=True)

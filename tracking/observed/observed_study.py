@@ -22,7 +22,7 @@ from tracking.json_lines.journal import journal_line
 from tracking.observed.columns import plain_name
 from tracking.observed.metric_columns import UNNAMED_SET, MetricColumn
 from tracking.observed.observation import Observation
-from tracking.observed.record import ObservedRecord, write_record
+from tracking.observed.record import ObservedRecord, read_record, write_record
 from tracking.observed.rows import BASE, ObservedRow, ObservedRows
 from tracking.observed.runs import ObservedRun
 from tracking.observed.source_table import (
@@ -72,10 +72,10 @@ def _metric(column: MetricColumn, runs: Sequence[ObservedRun]) -> Metric:
 
 
 def write_observed(
-    folder: Path, observation: Observation, name: str, command: str, identity: str = ""
+    folder: Path, observation: Observation, name: str, command: str, earlier: Study | None
 ) -> Study:
-    """Write the study into an empty folder, its ``study.json`` last. Raises
-    ImportRefusedError."""
+    """Write the study into an empty folder, its ``study.json`` last. It is the same study as the
+    ``earlier`` import of this source. Raises ImportRefusedError."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     card = card_of(observation, name)
     rows = observation.rows
@@ -87,21 +87,52 @@ def write_observed(
             _TrialFiles(observation, run, trial).write(trial_folder(folder, trial.name, card))
             trials.append(trial)
             runs[trial.name] = run.name
-    write_record(folder, _record(observation, now, runs))
-    asked = {"ts": now, "command": command, "added": [*runs], "dropped": [], "saw_results": False}
+    record = _record(observation, now, runs)
+    write_record(folder, record)
+    entry = {"ts": now, "command": command, "added": [*runs], "dropped": [], "saw_results": False}
+    earlier_record = read_record(earlier.folder) if earlier else None
     study = Study(
         folder,
         tuple(trials),
         cells={row.name: _cells(rows, row) for row in rows.rows},
-        asked=(asked,),
+        asked=_asked(earlier, earlier_record, record, entry),
         settings=_grouped(_settings(observation, rows.base.runs[0])),
         rows=tuple(_row(row) for row in rows.rows),
         seeds=tuple(sorted({trial.seed for trial in trials})),
-        identity=identity or uuid.uuid4().hex,
+        identity=earlier.identity if earlier else uuid.uuid4().hex,
         task=card,
     )
     write_study(study)
     return study
+
+
+def _asked(
+    earlier: Study | None,
+    earlier_record: ObservedRecord | None,
+    record: ObservedRecord,
+    entry: dict[str, Any],
+) -> tuple[dict[str, Any], ...]:
+    """The commands of the earlier import, with today's names of trials, and this one if the source
+    has more or fewer runs: they were chosen by somebody who had seen results."""
+    if earlier is None or earlier_record is None:
+        return (entry,)
+    trial_of_run = {run: trial for trial, run in record.runs.items()}
+    earlier_trials = set[str]()
+    commands = []
+    for command in earlier.asked:
+        runs = [earlier_record.runs.get(trial, "") for trial in command["added"]]
+        trials = [trial_of_run[run] for run in runs if run in trial_of_run]
+        earlier_trials.update(trials)
+        commands.append(command | {"added": trials})
+    known_runs = earlier_record.known_runs
+    new = [trial for trial, run in record.runs.items() if run not in known_runs]
+    read_anew = [trial for trial in record.runs if trial not in earlier_trials and trial not in new]
+    commands[0]["added"] += read_anew
+    lost_runs = known_runs - record.known_runs
+    lost = [trial for trial, run in earlier_record.runs.items() if run in lost_runs]
+    if new or lost:
+        commands.append(entry | {"added": new, "dropped": lost, "saw_results": True})
+    return tuple(commands)
 
 
 def _row(row: ObservedRow) -> dict[str, Any]:
@@ -259,6 +290,7 @@ def _record(observation: Observation, now: str, runs: dict[str, str]) -> Observe
     if rows.guessed_base:
         guessed.append("base")
     left_out = tuple({"run": run.run.name, "why": run.why} for run in observation.left_out)
+    repeated = tuple(run.name for row in rows.rows for run in row.repeated)
     return ObservedRecord(
         source=observation.table.source,
         ts=now,
@@ -273,6 +305,7 @@ def _record(observation: Observation, now: str, runs: dict[str, str]) -> Observe
         runs=runs,
         left_out=left_out,
         doubts=observation.doubts,
+        repeated=repeated,
     )
 
 

@@ -24,7 +24,8 @@ FORM: Form = {
 class ObservedRecord:
     """How runs of a source became a study. ``base``: in words. ``rows_by``: the column that names
     rows; None if they were inferred from ``settings``. ``unused``: columns that nothing was taken
-    from, ``follow_seed`` those that the seed decides. ``runs``: the source's name of each trial."""
+    from, ``follow_seed`` those that the seed decides. ``runs``: the source's name of each trial.
+    ``repeated``: runs of a seed that their row had already."""
 
     source: str
     ts: str  # UTC, of the import
@@ -39,6 +40,12 @@ class ObservedRecord:
     runs: dict[str, str]
     left_out: tuple[dict[str, str], ...]
     doubts: tuple[Doubt, ...]
+    repeated: tuple[str, ...] = ()
+
+    @property
+    def known_runs(self) -> set[str]:
+        """Every run of the source, by its name there."""
+        return {*self.runs.values(), *self.repeated, *(run["run"] for run in self.left_out)}
 
 
 def is_observed(study: Path) -> bool:
@@ -57,7 +64,8 @@ def read_record(study: Path) -> ObservedRecord | None:
         return None
     fields: dict[str, Any] = {name: content[name] for name in FORM}
     fields = {name: tuple(of) if isinstance(of, list) else of for name, of in fields.items()}
-    return ObservedRecord(**fields | {"doubts": tuple(map(_doubt, content["doubts"]))})
+    fields["doubts"] = tuple(map(_doubt, content["doubts"]))
+    return ObservedRecord(**fields, repeated=tuple(content.get("repeated", ())))
 
 
 def _doubt(content: dict[str, Any]) -> Doubt:

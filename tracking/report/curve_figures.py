@@ -43,20 +43,24 @@ MOST_ROWS = 6  # of a panel with several groups
 
 @dataclass(frozen=True)
 class Curve:
-    """One row and metric. All lists have one entry per step that the seeds share."""
+    """One row and metric. All lists have one entry per step that the seeds share. ``seeds``: how
+    many came that far."""
 
     steps: list[int]
     mean: list[float]
     low: list[float]  # the lowest seed
     high: list[float]
-    seeds: int
+    seeds: list[int]
 
 
 def curve_figures(study: Study, rows: Sequence[Entry]) -> dict[str, list[Drawing]]:
     """By journal name, at most three. The panels of a name share their axes' ranges; panels without
-    a curve are left out. A damaged journal counts as empty; the table names it."""
+    a curve are left out, and so are trials that diverged, as from means. A damaged journal counts
+    as empty; the table names it."""
     seed_curves: dict[str, dict[str, list[SeedCurve]]] = {}  # by journal name and row
     for trial in study.trials:
+        if study.standing(trial).diverged is not None:
+            continue
         path = study.trial_folder(trial).journal_path
         curves_of_trial = unless_damaged(partial(_curves_of_journal, path, study.task), {})
         for name, seed_curve in curves_of_trial.items():
@@ -131,12 +135,13 @@ def _joined(seeds: Sequence[SeedCurve]) -> Curve:
         if all(step in seed or step > end for seed, end in seeds_with_end):
             shared_steps.append(step)
     steps = shared_steps or all_steps
-    curve = Curve(steps, [], [], [], len(seeds))
+    curve = Curve(steps, [], [], [], [])
     for step in steps:
         values = [seed[step] for seed in seeds if step in seed]
         curve.mean.append(sum(values) / len(values))
         curve.low.append(min(values))
         curve.high.append(max(values))
+        curve.seeds.append(len(values))
     return curve
 
 
@@ -199,9 +204,9 @@ def _panel(
 
 def _add_curve(drawing: Drawing, axes: Any, entry: Entry, curve: Curve, number: int) -> Any:
     color, dashes = (INK, "solid") if entry.is_base else _line_style(number)
-    seeds = count_of(curve.seeds, "seed")
+    seeds = count_of(curve.seeds[-1], "seed")
     text = f"{entry.full}: {curve.mean[-1]:.4g} at step {curve.steps[-1]}, {seeds}"
-    if curve.seeds > 1:
+    if max(curve.seeds) > 1:
         band = axes.fill_between(
             curve.steps, curve.low, curve.high, color=color, alpha=0.16, linewidth=0
         )

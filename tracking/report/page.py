@@ -4,7 +4,7 @@ in templates/.
 Results and costs have a line per row in the study's order.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -332,8 +332,7 @@ def _costs(content: Content) -> dict[str, Any]:
         write = cost_words(table.card)[name]
         is_summed = name in SUMMED
         heads.append(f"{labels[name]} per seed" if is_summed else labels[name])
-        total = sum(result.get(name) or 0 for result in results)
-        sums.append(write(total) if is_summed else "")
+        sums.append(_sum(results, name, write) if is_summed else "")
         values = [getattr(row, name) for row in table.rows]
         highest = max(value or 0 for value in values)
         columns.append([(write(value), _share(value, highest)) for value in values])
@@ -354,6 +353,13 @@ def _finished_results(table: StudyTable) -> list[dict[str, Any]]:
     trials = [trial for trial in table.study.trials if trial.row in rows]
     standings = table.study.standings(trials)
     return [standing.result for standing in standings if standing.result is not None]
+
+
+def _sum(results: Sequence[Mapping[str, Any]], name: str, write: Callable[[float], str]) -> str:
+    """Of one cost, over the trials for which it is known."""
+    known = [result[name] for result in results if result.get(name) is not None]
+    bound = "at least " if len(known) < len(results) else ""
+    return f"{bound}{write(sum(known))}"
 
 
 def _share(value: float | None, highest: float) -> str:

@@ -53,7 +53,7 @@ def _trial_cells(study: Study, trial: StudyTrial) -> tuple[object, ...]:
     standing = study.standing(trial)
     result = standing.result or {}
     attempts = len(unless_damaged(study.trial_folder(trial).attempts.all, []))
-    step = stopped_at(result) or result.get("step", "")
+    step = stopped_at(result) or result.get("step") or ""  # 0: no step is known
     return standing.state, attempts, step, time(result.get("seconds")), trial.key[:12]
 
 

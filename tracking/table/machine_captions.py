@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tracking.card import Metric
+from tracking.statistics.means import minus
 from tracking.statistics.seeds.finding import SAYS
 from tracking.table.columns import StudyTable
 from tracking.words import count_of, listed, number
@@ -52,11 +53,15 @@ def _changes(tested: dict[Metric, list[Pair]]) -> Iterator[str]:
         return
     largest = []
     for metric, pairs in tested.items():
-        change = max(abs(block.difference - test.difference) for _, test, block in pairs)
+        change = max(abs(_change(test, with_block)) for _, test, with_block in pairs)
         largest.append(f"{number(change, metric.places)} ({metric.label})")
     changed = [text for metric, pairs in tested.items() for text in _changed_marks(metric, pairs)]
     marks = f"these marks do: {listed(changed)}" if changed else "no mark does"
     yield f"With a block for each kind, Δ changes by at most {listed(largest)}, and {marks}."
+
+
+def _change(test: "RowTest", with_block: "BlockTest") -> float:
+    return minus(with_block.difference, test.difference) or 0.0
 
 
 def _changed_marks(metric: Metric, pairs: Sequence[Pair]) -> Iterator[str]:

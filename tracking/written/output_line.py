@@ -46,17 +46,24 @@ OWN_SET = re.compile(
     r"(?<![A-Za-z])(?:train|val|dev|test|eval|lr|learning)|best(?![A-Za-z])", re.IGNORECASE
 )
 """In the name of a score that belongs to no set before it."""
-COUNT = r"(?:\d{1,3}(?:,\d{3})+|\d+)(?!\d*(?:\s?%|,\d|[kKmM]\b))"
-"""A whole number, also such as 1,500; neither a share such as 10 %, nor a rounded one such as 2k."""
+COUNT = r"(?:\d{1,3}(?:,\d{3})++|\d++)(?!\d|\s?%|,\d|[kKmM]\b)"
+"""A whole number, also such as 1,500; neither a share such as 10 %, nor a rounded one such as 2k.
+All its digits count, or none: 12.5 is not 1."""
 STEP = re.compile(
     r"(?<![A-Za-z])(?:global[ _]?step|steps?|iter(?:ation)?s?|num_updates|updates?|batch|"
     rf"total_timesteps|timesteps)['\"]?\s{{0,20}}[|│:=#]?\s{{0,20}}['\"]?\[?\s{{0,20}}(?P<step>{COUNT})"
     rf"(?:\s?/\s?(?P<steps>{COUNT}))?(?![\w.]\d)",
     re.IGNORECASE,
 )
+STEP_BEFORE = re.compile(
+    rf"(?<![\w.,/])(?P<step>{COUNT})\s?/\s{{0,20}}(?P<steps>{COUNT})\s{{1,5}}"
+    r"(?:batches|steps|iter(?:ation)?s|updates)\b",
+    re.IGNORECASE,
+)
+"""Such as ``200/2928 batches``."""
 EPOCH = re.compile(
-    r"(?<![A-Za-z])epochs?['\"]?\s{0,20}[|│:=#]?\s{0,20}['\"]?\[?\s{0,20}(?P<epoch>\d+)(?!\d*\s?%)"
-    r"(?:\.0+)?(?:\s?/\s?(?P<epochs>\d+))?\]?(?![\w.]\d)"
+    r"(?<![A-Za-z])epochs?['\"]?\s{0,20}[|│:=#]?\s{0,20}['\"]?\[?\s{0,20}(?P<epoch>\d++)(?!\s?%)"
+    r"(?:\.0++(?!\d))?+(?:\s?/\s?(?P<epochs>\d+))?\]?(?![\w.]\d)"
     r"(?::?\s{0,20}\[\s{0,20}(?P<step>\d+)\s?/\s?(?P<steps>\d+))?",
     re.IGNORECASE,
 )
@@ -104,12 +111,13 @@ NO_METRIC = {
 @dataclass(frozen=True)
 class Position:
     """Where a line stands in training. ``steps``: those of an epoch. ``epochs``: if the line says
-    how many there are, it counts them from 1."""
+    how many there are, it counts them from 1. ``is_part``: it names a part of an epoch alone."""
 
     step: int | None = None
     steps: int | None = None
     epoch: int | None = None
     epochs: int | None = None
+    is_part: bool = False
 
     def after(self, earlier: "Position") -> "Position":
         """With the epoch of an earlier line if this one has only the step of a bar. A line with the
@@ -150,11 +158,11 @@ def position_of(line: str) -> Position | None:
         return None
     line = _without_settings(line)
     epoch = EPOCH.search(line)
-    step = _bar(line, epoch) or STEP.search(line)
+    step = _bar(line, epoch) or STEP_BEFORE.search(line) or STEP.search(line)
     if step is None and epoch is not None and epoch["step"] is not None:
         step = epoch
     if epoch is None and step is None:
-        return Position() if PART_OF_EPOCH.search(line) else None
+        return Position(is_part=True) if PART_OF_EPOCH.search(line) else None
     return Position(
         step=_whole(step, "step"),
         steps=_whole(step, "steps"),
@@ -190,7 +198,7 @@ def points_in(line: str, position: Position) -> Iterator[WrittenPoint]:
         if words[-1].lower() not in NO_METRIC:
             name = "_".join([*_set_before(match, sets, words), *words])
             values.setdefault(name, _value(match))
-    is_epoch = position.step is None and position.epoch is not None
+    is_epoch = position.is_part or (position.step is None and position.epoch is not None)
     for name, value in values.items():
         yield WrittenPoint(name, value, position.number, SOURCE, is_epoch)
 

@@ -37,7 +37,7 @@ def source_rank(source: str) -> tuple[int, str]:
 class WrittenPoint:
     """``step``: None if the program wrote none. ``source``: such as "stdout", "metrics.csv",
     "logs/metrics.csv", "trainer_state.json", "mlflow". ``is_epoch``: the step is the number of an
-    epoch, and may count from 0."""
+    epoch, and may count from 0; without a step, the point belongs to a part of an epoch."""
 
     name: str
     value: float
@@ -59,12 +59,19 @@ def points_of(
     name, such as "dev/loss".
     """
     numbers = dict(_numbers(record))
-    step_name = next((name for name in STEP_NAMES if _is_whole(numbers.get(name))), None)
+    counters = {_plain(name): value for name, value in numbers.items()}
+    step_name = next((name for name in STEP_NAMES if _is_whole(counters.get(name))), None)
     if step_name is not None:
-        step = int(numbers[step_name])
+        step = int(counters[step_name])
+    is_epoch = step_name == EPOCH or (step is None and EPOCH in counters)
     for name, value in numbers.items():
-        if name not in STEP_NAMES and name not in TIME_NAMES:
-            yield WrittenPoint(printable(name), value, step, source, step_name == EPOCH)
+        if _plain(name) not in STEP_NAMES and _plain(name) not in TIME_NAMES:
+            yield WrittenPoint(printable(name), value, step, source, is_epoch)
+
+
+def _plain(name: str) -> str:
+    """wall_time of "Wall time", as TensorBoard exports it."""
+    return name.lower().replace(" ", "_")
 
 
 def printable(name: str) -> str:

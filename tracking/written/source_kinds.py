@@ -22,6 +22,9 @@ SHORT_NAMES = {REPORT_FILE: "report"}
 """Sources that are no file of the program's own."""
 DATA_FOLDERS = {"__pycache__", "artifacts", "node_modules"}
 """Folders without metrics. Hidden ones are passed over, too."""
+DIGIT = re.compile(r"\d")
+PART = re.compile(r"(?:fold|rank)[_-]?\d+", re.I)
+"""A folder that each run has."""
 UNREAD = {".wandb": "is W&B's own format, which isn't read"}
 """Files with metrics that can't be read, by their ending."""
 MLFLOW_METRIC = re.compile(r"(?:^|/)[0-9a-f]{32}/metrics/(?P<name>.+)$")
@@ -74,8 +77,10 @@ class SourceKinds:
 
 def source_name(relative: Path) -> str:
     """The file's name below its folders, without those that differ from run to run: "version_0",
-    "checkpoint-500" and the like. They hold a digit."""
-    folders = [folder for folder in relative.parts[:-1] if not re.search(r"\d", folder)]
+    "checkpoint-500" and the like. They hold a digit. The parts of one run do, too, but count."""
+    folders = [
+        name for name in relative.parts[:-1] if PART.fullmatch(name) or not DIGIT.search(name)
+    ]
     is_event_file = relative.name.startswith(EVENTS)
     name = "tensorboard" if is_event_file else SHORT_NAMES.get(relative.name, relative.name)
     return "/".join([*folders, name])

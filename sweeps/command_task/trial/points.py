@@ -19,6 +19,7 @@ class Recording:
     ``counts``: points without a step count 1, 2, 3 by name; otherwise they belong to the last step.
     ``sources``: the best one of each metric, and ``doubled``, the metrics that have several.
     ``from_zero``: the sources that count epochs from 0; their first epoch is step 1.
+    ``in_parts``: the sources with points of parts of epochs; they count all points.
     ``curves``: the best source of each name in the journal, which has that one's points alone.
     ``planned``: points of this step, the last one, are held until ``release``, since training is
     over for the platform once it is reported.
@@ -37,6 +38,7 @@ class Recording:
     doubled: set[str] = field(default_factory=set)
     curves: dict[str, str] = field(default_factory=dict)
     from_zero: set[str] = field(default_factory=set)
+    in_parts: set[str] = field(default_factory=set)
     held: list[WrittenPoint] = field(default_factory=list)
     has_late: bool = False
 
@@ -49,6 +51,8 @@ class Recording:
             self.names[point.name] = point.source
             if point.is_epoch and point.step == 0:
                 self.from_zero.add(point.source)
+            if point.is_epoch and point.step is None:
+                self.in_parts.add(point.source)
             for written in self.metrics:
                 if is_of(written, point) and self._is_best(written.metric.name, point.source):
                     self.values[written.metric.name] = point.value
@@ -131,14 +135,16 @@ class Recording:
 
     def _step(self, point: WrittenPoint, last: int) -> int:
         """Its own step, or else the ``last`` one, or its number."""
-        if point.step is not None and point.is_epoch and point.source in self.from_zero:
-            return point.step + 1
-        if point.step is not None:
-            return point.step
+        if point.step is None or (point.is_epoch and point.source in self.in_parts):
+            return self._counted(point.name, last)
+        starts_at_zero = point.is_epoch and point.source in self.from_zero
+        return point.step + 1 if starts_at_zero else point.step
+
+    def _counted(self, name: str, last: int) -> int:
         if not self.counts:
             return last
-        self.numbers[point.name] += 1
-        return max(last, self.numbers[point.name])
+        self.numbers[name] += 1
+        return max(last, self.numbers[name])
 
     def _label(self, point: WrittenPoint) -> str:
         """The name in the journal: a metric's is its set and name, as for any task."""

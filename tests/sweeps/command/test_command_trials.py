@@ -127,6 +127,34 @@ def test_epochs_that_count_from_zero_are_all_there(tmp_path: Path) -> None:
     assert (result["step"], "steps" in result) == (3, False)
 
 
+PARTS_OF_EPOCHS = """\
+import sys
+for epoch in range(1, 13):
+    for part in (0.5, 0.97):
+        print({"loss": 1 / (epoch + part), "epoch": epoch - 1 + part}, flush=True)
+    print({"eval_loss": 3 / epoch, "epoch": float(epoch)}, flush=True)
+"""
+
+
+def test_points_of_parts_of_epochs_and_of_whole_ones_share_their_steps(tmp_path: Path) -> None:
+    """As Trainer prints them: each evaluation stands at the last loss before it."""
+    definition = "command: python train.py\nmetrics: {eval_loss: down}\n"
+    trial = trained(write_script(tmp_path, definition, PARTS_OF_EPOCHS))
+    journal = lines(trial / "journal.jsonl")
+    losses = [
+        line["metrics"][name] for line in journal for name in line["metrics"] if name == "loss"
+    ]
+    scores = [
+        value
+        for line in journal
+        for name, value in line["metrics"].items()
+        if name.endswith("eval_loss")
+    ]
+    assert len(losses) == 24
+    assert scores[-1] == 0.25
+    assert "curves lack" not in (trial / "log.txt").read_text()
+
+
 FAILING = {
     "an exit code": (
         "import sys\nprint('first')\nsys.exit('no such layer')",

@@ -140,6 +140,11 @@ def test_it_is_repeated_with_more_runs_and_replaces_no_other_study(folder: Path)
     assert second["identity"] == first["identity"]
     assert len(list((folder / "runs" / ".trash").iterdir())) == 1
     assert "the whole study" in printed(folder, "restore")
+    assert [command["saw_results"] for command in second["asked"]] == [False, True]
+    assert second["asked"][1]["added"] == ["base-s3"]
+    printed(folder, *WORDS)
+    third = json.loads((folder / "runs" / "runs" / "study.json").read_text())
+    assert third["asked"] == second["asked"], "the source has no other runs"
     (folder / "other.csv").write_text(WANDB, "utf-8")
     words = ("import", "other.csv", *WORDS[2:], "sweep.name=runs")
     refused_for(

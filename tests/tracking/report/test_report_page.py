@@ -81,6 +81,28 @@ def test_table_verdict_and_costs_say_what_the_study_says(page: str) -> None:
     assert "9 of 9 trials finished" in notes
 
 
+def test_what_means_leave_out_is_in_no_curve_and_unknown_costs_are_said(tmp_path: Path) -> None:
+    study = reported(tmp_path / "study")
+    for trial, change in zip(study.trials, ({"diverged": 40}, {"seconds": None}), strict=False):
+        folder = study.trial_folder(trial)
+        folder.write_result({**(folder.result() or {}), **change})
+    page = page_of(content_of(study))
+    assert "base: 0.715 at step 50, 2 seeds" in page
+    assert "3 seeds" in page, "of the other rows"
+    assert "2 and 1 diverged" in said(page, "td")
+    assert "at least 8 h 13 min" in said(page, "td"), "eight trials of 3 700 s"
+
+
+def test_a_seed_that_is_not_finished_yet_is_not_counted_at_the_last_step(tmp_path: Path) -> None:
+    study = reported(tmp_path / "study")
+    folder = study.trial_folder(study.trials[0])
+    folder.result_path.unlink()
+    first_lines = folder.journal_path.read_text().splitlines(keepends=True)[:2]
+    folder.journal_path.write_text("".join(first_lines))
+    page = page_of(content_of(study))
+    assert "base: 0.715 at step 50, 2 seeds" in page
+
+
 def test_a_page_of_chosen_seeds_says_so(tmp_path: Path) -> None:
     table = whole_table(reported(tmp_path / "study"))
     chosen = replace(table, view=View(seeds=(1, 2)))

@@ -267,6 +267,13 @@ def test_a_resumed_program_may_write_its_file_anew(
         ),
         ("{'loss': 0.5, 'epoch': 2.0}", "2 loss 0.5"),
         ("{'loss': 0.5, 'epoch': 2.25}", "None loss 0.5"),
+        ("{'loss': 0.5, 'epoch': 12.53}", "None loss 0.5"),
+        ("{'loss': '0.5', 'epoch': '1.06'}", "None loss 0.5"),
+        ("epoch 112.5 loss 0.5", "None loss 0.5"),
+        ("| epoch   3 |   200/ 2928 batches | ms/batch 13.97 | loss  8.25 |", "8984 loss 8.25"),
+        ("epoch 3 | ms/batch 13.97 | loss 8.25", "3 loss 8.25"),
+        ("epoch 3: loss 0.5, sec/step: 12.34", "3 loss 0.5 sec/step 12.34"),
+        ("step 1,5000 loss: 0.5", "None loss 0.5"),
         ('{"step": 3, "train": {"loss": 0.25}}', "3 train/loss 0.25"),
         ("2026-11-27 04:00:01,123 INFO app: step=100 loss=0.5", "100 loss 0.5"),
         ("\x1b[1mstep\x1b[0m 7 \x1b[32mloss\x1b[0m: \x1b[1m-2.5e3\x1b[0m", "7 loss -2500.0"),
@@ -406,6 +413,21 @@ def test_sources_are_named_without_what_differs_from_run_to_run(program: Program
     assert [point.source for point in points] == ["lightning_logs/metrics.csv", "out/log.jsonl"]
     assert points[0].comes_from("metrics.csv")
     assert not points[0].comes_from("other_metrics.csv")
+
+
+def test_folds_of_one_run_are_sources_of_their_own(program: Program) -> None:
+    for fold in (1, 2):
+        program.append(f"fold_{fold}/metrics.csv", f"step,acc\n1,0.{fold}\n")
+    sources = sorted(point.source for point in program.metrics.poll())
+    assert sources == ["fold_1/metrics.csv", "fold_2/metrics.csv"]
+
+
+@pytest.mark.parametrize(
+    "head", ["Step,Wall time,Acc", "Epoch,wall_time,Acc", "GLOBAL_STEP,_timestamp,Acc"]
+)
+def test_a_counter_may_have_capitals(program: Program, head: str) -> None:
+    program.append("log.csv", f"{head}\n100,5,0.5\n")
+    assert program.points() == [("Acc", 0.5, 100)]
 
 
 def test_nothing_is_opened_that_has_not_changed(
