@@ -83,9 +83,9 @@ def test_table_verdict_and_costs_say_what_the_study_says(page: str) -> None:
 
 def test_what_means_leave_out_is_in_no_curve_and_unknown_costs_are_said(tmp_path: Path) -> None:
     study = reported(tmp_path / "study")
-    for trial, change in zip(study.trials, ({"diverged": 40}, {"seconds": None}), strict=False):
+    for trial, name, value in zip(study.trials, ("diverged", "seconds"), (40, None), strict=False):
         folder = study.trial_folder(trial)
-        folder.write_result({**(folder.result() or {}), **change})
+        folder.write_result({**(folder.result() or {}), name: value})
     page = page_of(content_of(study))
     assert "base: 0.715 at step 50, 2 seeds" in page
     assert "3 seeds" in page, "of the other rows"
