@@ -236,6 +236,15 @@ def keys(cls: type, prefix: str = "") -> dict[str, Any]:
     return types
 
 
+def is_text(hint: Any) -> bool:
+    """Whether all values of this type, but None, are texts."""
+    if get_origin(hint) is Literal:
+        return all(isinstance(value, str | None) for value in get_args(hint))
+    if get_origin(hint) in (Union, UnionType):
+        return all(option is NoneType or is_text(option) for option in get_args(hint))
+    return hint is str
+
+
 def _unknown_key(prefix: str, key: str, allowed: Iterable[str]) -> Problem:
     """The refusal of a key below ``prefix`` that the schema lacks."""
     group = f"under {prefix} " if prefix else ""
@@ -271,8 +280,11 @@ def _near_value(hint: Any, value: Any) -> str | Typo | None:
         _, fits_in_list = _convert(hint, [value])
         if fits_in_list:
             return f"[{value}]"
-    is_choice = get_origin(hint) is Literal
-    return Typo(str(value), tuple(map(str, get_args(hint)))) if is_choice else None
+    if get_origin(hint) is not Literal:
+        return None
+    if not isinstance(value, str) and str(value) in get_args(hint):
+        return f"'{value}'"  # text, as YAML writes it
+    return Typo(str(value), tuple(map(str, get_args(hint))))
 
 
 def _convert(hint: Any, value: Any) -> tuple[Any, bool]:

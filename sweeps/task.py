@@ -170,10 +170,10 @@ class Trial(Protocol[Config_co]):
         so that a resumed trial draws the same ones. This works with one worker, and leaves out
         generators of your own.
 
-        A plain state consists of dicts, lists, tuples, numbers, strings, tensors and arrays. It is
-        restored exactly. For other states, give the task ``save`` and ``load``; training waits for
-        them. The checkpoint with the lowest ``score`` is the best one. Raises StateError for a
-        state that is not plain.
+        A plain state consists of dicts, lists, tuples, numbers, strings, and dense tensors and
+        arrays of real numbers. It is restored exactly. For other states, give the task ``save`` and
+        ``load``; training waits for them. The checkpoint with the lowest ``score`` is the best one.
+        Raises StateError for a state that is not plain.
         """
 
     def evaluated(

@@ -37,7 +37,8 @@ WIDTHS = {
 DEEPEST = 100
 """How deeply containers may be nested. One that contains itself has no end."""
 ADVICE = (
-    "make it of dicts, lists, numbers, text, tensors and arrays, or give the task `save` and `load`"
+    "make it of dicts, lists, numbers, text, and dense tensors and arrays of real numbers, or give "
+    "the task `save` and `load`"
 )
 
 
@@ -168,7 +169,7 @@ class _Writer:
             return _reference("number", _put(self.arrays, path, numpy.array(value)))
         if numpy is not None and type(value) is numpy.ndarray and _is_native(value):
             return self._of_array(value, path)
-        raise _refused(path, f"a {_called(type(value))}")
+        raise _refused(path, f"a {_called(type(value))}{_number_words(value)}")
 
     def _of_tensor(self, tensor: Any, path: str) -> Reference:
         if tensor.grad_fn is not None:
@@ -310,6 +311,15 @@ def _is_native(number: Any) -> bool:
     """Whether its type is NumPy's own, in this machine's order of bytes."""
     dtype = number.dtype
     return dtype.name in WIDTHS and dtype.kind in "biuf" and dtype.isnative
+
+
+def _number_words(value: Any) -> str:
+    """What a tensor or an array holds, such as " of complex64"."""
+    layout = str(getattr(value, "layout", "torch.strided")).removeprefix("torch.")
+    dtype = str(getattr(value, "dtype", "")).removeprefix("torch.")
+    if layout != "strided":
+        return f" with the layout {layout}"
+    return f" of {dtype}" if dtype else ""
 
 
 def _put(parts: dict[str, Any], path: str, value: Any) -> str:

@@ -184,6 +184,7 @@ MISSING = "???"
 BARE_MISSING = re.compile(r"(?<=[\s:,\[{])\?\?\?(?=\s*([,}\]#]|$))", re.MULTILINE)
 """The same without quotes, which YAML does not read within braces."""
 HOW_TO_GIVE = f"give it a value: {MISSING} marks a missing one"
+MERGE_TAG = "tag:yaml.org,2002:merge"
 NUMBER_TAGS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
 
@@ -270,11 +271,14 @@ def line_of_default(path: Path, name: str) -> int | None:
 
 
 def _keys(node: yaml.Node | None, key: str = "") -> Iterator[FileKey]:
-    """Each dotted key below a node. The items of a list have the key of the list."""
+    """Each dotted key below a node. The items of a list have the key of the list, and so have
+    those of a mapping behind ``<<``."""
     if isinstance(node, yaml.MappingNode):
         for name, value in node.value:
-            inner_key = f"{key}.{name.value}".lstrip(".")
-            yield FileKey(inner_key, name.start_mark.line + 1, value)
+            is_merge = name.tag == MERGE_TAG
+            inner_key = key if is_merge else f"{key}.{name.value}".lstrip(".")
+            if not is_merge:
+                yield FileKey(inner_key, name.start_mark.line + 1, value)
             yield from _keys(value, inner_key)
     elif isinstance(node, yaml.SequenceNode):
         for item in node.value:

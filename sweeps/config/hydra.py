@@ -86,7 +86,11 @@ class Library:
             file_problems(base, self.folders.show(base), "", self.schema)
         elif self.task.base is None and self.folders.task_path != Path():
             raise RefusedError(self._missing_base())
-        choices = self._composed_with_hydra()["hydra"]["runtime"]["choices"]
+        return self.choices()
+
+    def choices(self, *options: str) -> dict[str, str]:
+        """The option of each group in this composition. Raises RefusedError."""
+        choices = self._composed_with_hydra(options)["hydra"]["runtime"]["choices"]
         return {
             str(group): str(name)
             for group, name in choices.items()

@@ -10,6 +10,7 @@ from typing import Any
 from sweeps.config.hydra import FIXED, Library, TypedOverride, parsed
 from sweeps.config.settings import VARY, at_home
 from sweeps.config.tasks import known_tasks
+from sweeps.fields import is_text
 from sweeps.problems import COMMAND_LINE, Problem, nearest
 from sweeps.trees import Values
 from tracking.shell import for_shell, quoted
@@ -228,7 +229,7 @@ class _Reader:
         """The value as Hydra reads it. A name made of digits stays text."""
         override = parsed(f"{key}={text}")
         value: Any = override.value() if override else text
-        takes_text = self.library.keys[key] in (str, str | None)
+        takes_text = is_text(self.library.keys[key])
         return text if takes_text and isinstance(value, int | float) else value
 
     def _refuse(self, key: str, fault: str, allowed: str, suggestion: str | None = None) -> None:

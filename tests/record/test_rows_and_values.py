@@ -5,6 +5,7 @@ import json
 import pytest
 from place import HEAD, TOY, Place
 
+BASE_FILE = "conf/task/toy/base.yaml"
 KEYS = """    size: Annotated[int, Range(1)]
     tags: list[str]
     note: str | None
@@ -142,3 +143,76 @@ def test_scores_of_settings_that_differ_replace_no_file(place: Place) -> None:
         place.must("again", "toy/base-s1", "task=toy", f"train.cut={cut}")
     names = sorted(path.name for path in place.study.glob("base-s1/statistics/*.jsonl"))
     assert names == ["test@cut0.12345678.jsonl", "test@cut0.12345679.jsonl", "test@cut0.7.jsonl"]
+
+
+OPTIONS = {
+    "conf/task/toy/base.yaml": "defaults: [train: slow, _self_]\nmodel: {size: 1}\n",
+    "conf/task/toy/train/slow.yaml": "steps: 4\napi_key: none\ncut: 0.5\n",
+    "conf/task/toy/train/fast.yaml": "steps: 2\napi_key: none\ncut: 0.5\n",
+    "conf/task/toy/train/long.yaml": "steps: 9\napi_key: none\ncut: 0.5\n",
+}
+QUICK = "# @package _global_\ndefaults: [{override /train: fast}, _self_]\nrow: {group: A}\n"
+
+
+def test_an_option_that_a_row_chooses_itself_is_not_erased(place: Place) -> None:
+    place.write(OPTIONS | {"conf/task/toy/row/quick.yaml": f"{QUICK}model: {{size: 2}}\n"})
+    refusal = place.refused("plan", "task=toy", "row=base,quick", "train=long")
+    assert "train (command line) is changed by row quick" in refusal
+    assert [trial["row"] for trial in planned(place, "row=base,size_3", "train=long")] == [
+        "base",
+        "size_3",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "rows"),
+    [
+        ("1,8", ["base", "size_8", "model_big-size_1", "model_big-size_8"]),
+        ("1,7", ["base", "size_7", "model_big-size_1", "model_big"]),
+    ],
+)
+def test_a_grid_has_each_value_that_was_asked_for(
+    place: Place, sizes: str, rows: list[str]
+) -> None:
+    write_toy(place)
+    place.write(
+        {
+            "conf/task/toy/base.yaml": "defaults: [model: small, _self_]\n"
+            "train: {steps: 4, api_key: none, cut: 0.5}\n",
+            "conf/task/toy/model/small.yaml": "size: 1\ntags: [x]\nnote: none\n",
+            "conf/task/toy/model/big.yaml": "size: 7\ntags: [y]\nnote: none\n",
+        }
+    )
+    trials = planned(place, "model=small,big", f"model.size={sizes}")
+    assert [trial["row"] for trial in trials] == rows
+
+
+def test_a_grid_over_a_row_with_an_option_of_its_own_has_the_default_one(place: Place) -> None:
+    place.write(OPTIONS | {"conf/task/toy/row/quick.yaml": f"{QUICK}model: {{size: 2}}\n"})
+    rows = [trial["row"] for trial in planned(place, "row=quick", "train=slow,fast,long")]
+    assert rows == ["base", "quick-train_slow", "quick", "quick-train_long"]
+
+
+def test_a_row_with_an_option_that_trains_is_no_row_that_only_scores(place: Place) -> None:
+    place.write(OPTIONS | {"conf/task/toy/row/quick.yaml": f"{QUICK}train: {{cut: 0.9}}\n"})
+    merged = "row: {group: A}\nmodel: {<<: {size: 2}}\ntrain: {cut: 0.9}\n"
+    place.write({"conf/task/toy/row/merged.yaml": f"# @package _global_\n{merged}"})
+    plan = place.must("plan", "task=toy", "row=base,quick,merged", "sweep.seeds=[1]")
+    assert "to score" not in plan
+    assert "Trained, not only scored: quick" in plan
+
+
+@pytest.mark.parametrize(
+    "words", ["model.bits=16,bf16", "sweep.vary={model.bits: [16, bf16]}", "row=base,half"]
+)
+def test_a_name_of_digits_alone_is_text(place: Place, words: str) -> None:
+    size = "    size: Annotated[int, Range(1)]\n"
+    source = TOY.replace(size, f'{size}    bits: Literal["16", "32", "bf16"]\n')
+    base = "model: {size: 1, bits: '32'}\ntrain: {steps: 4, api_key: none, cut: 0.5}\n"
+    half = "# @package _global_\nrow: {group: A}\nmodel: {bits: 16}\n"
+    files = {"toy.py": source.replace("Annotated\n", "Annotated, Literal\n"), BASE_FILE: base}
+    place.write(files | {"conf/task/toy/row/half.yaml": half})
+    if words.startswith("row"):
+        assert "did you mean '16'?" in place.refused("plan", "task=toy", words)
+    else:
+        assert [trial["change"] for trial in planned(place, words)][1:] == ["bits 16", "bits bf16"]

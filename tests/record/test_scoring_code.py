@@ -42,6 +42,12 @@ def test_evaluate_scores_with_the_code_of_the_trial(edited: Place) -> None:
     assert "lacks toy.py, which the study was trained with" in refused
 
 
+def test_evaluate_knows_the_keys_of_the_only_task_of_its_folder(edited: Place) -> None:
+    words = [word for word in BASE if not word.startswith("task=")]
+    (line,) = json.loads(edited.must("evaluate", *words, OTHER_CUT, "--json"))
+    assert line["score"] == 4.0
+
+
 def test_evaluate_lists_no_score_of_other_code_without_a_word(edited: Place) -> None:
     edited.must("again", *BASE, OTHER_CUT)
     statistics_file = edited.study / "base-s1/statistics/test@cut0.7.jsonl"

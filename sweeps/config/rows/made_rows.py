@@ -16,6 +16,7 @@ from sweeps.config.files import BASE
 from sweeps.config.hydra import Library
 from sweeps.config.rows.row_naming import as_typed, made_name
 from sweeps.config.settings import VARY
+from sweeps.fields import is_text
 from sweeps.problems import COMMAND_LINE, Problem
 from sweeps.trees import Tree, Values, dotted
 from tracking.words import LONGEST_CHANGE, shortened
@@ -23,6 +24,8 @@ from tracking.words import LONGEST_CHANGE, shortened
 MOST_ROWS = 1000
 PlaceOf = Callable[[str], str | None]
 """Where a dotted key such as ``sweep.vary.model.n_heads`` is set."""
+ChoiceOf = Callable[[str, str], str | None]
+"""A row's option of a group."""
 
 
 @dataclass(frozen=True)
@@ -50,16 +53,23 @@ class MadeRow:
 
 
 class MadeRows:
-    """The rows that one command makes; ``asked`` are the keys that make them."""
+    """The rows that one command makes; ``asked`` are the keys that make them. ``drafts`` are no
+    rows of the study: each has the options of one, but not its values."""
 
-    def __init__(self, library: Library, place: PlaceOf) -> None:
+    def __init__(self, library: Library, place: PlaceOf, choice: ChoiceOf) -> None:
         self.library = library
         self.place = place
+        self.choice = choice
         self.order = library.row_keys
         self.asked: list[str] = []
         self.rows: dict[str, MadeRow] = {}
+        self.drafts: dict[str, MadeRow] = {}
         self.notes: list[str] = []
         self.problems: list[Problem] = []
+
+    def row(self, name: str) -> MadeRow | None:
+        """The made row or draft of this name."""
+        return self.rows.get(name) or self.drafts.get(name)
 
     def vary(self, lists: Any, base: Tree) -> None:
         """Make the rows of ``sweep.vary``, or collect its problems. ``base`` is at the paper's
@@ -126,19 +136,27 @@ class MadeRows:
         """The name of the row with these options and values, which is made if no row has the same
         content."""
         options = {}
+        for group, name in combination.items():
+            if "." not in group and name != self.choice(row, group):
+                options[group] = str(name)
+        parent = self._draft(row, options)
         values = {}
         for key, value in combination.items():
-            if "." not in key:
-                if value != self.library.defaults.get(key):
-                    options[key] = str(value)
-                continue
-            number = self._number(key, value)
-            if not _equal(number, final(row, key)):
-                values[key] = number
-        content = self._content(row, options, values, final)
+            taken = self._as_taken(key, value)
+            if "." in key and not _equal(taken, final(parent, key)):
+                values[key] = taken
+        content = self._content(parent, options, values, final)
         if content not in names_by_content:
             names_by_content[content] = self._made_name(row, options, values)
         return names_by_content[content]
+
+    def _draft(self, row: str, options: dict[str, str]) -> str:
+        """The name of the row with these options alone, to whose values swept ones are compared."""
+        if not options:
+            return row
+        name = f"{row} with {_in_words(options)}"
+        self.drafts[name] = MadeRow(place=COMMAND_LINE, parent=row, options=options)
+        return name
 
     def _made_name(self, row: str, options: dict[str, str], values: Values) -> str:
         """The name of the row with these changes, which is made; without changes, the row
@@ -221,7 +239,7 @@ class MadeRows:
             if problem:
                 self.problems.append(replace(problem, place=self.place(f"{VARY}.{key}")))
             if isinstance(values, list) and values and key_problem is None:
-                valid[key] = _without_repeats([self._number(key, value) for value in values])
+                valid[key] = _without_repeats([self._as_taken(key, value) for value in values])
         return valid
 
     def _key_problem(self, key: str) -> Problem | None:
@@ -238,13 +256,14 @@ class MadeRows:
     def _refuse(self, key: str, fault: str, allowed: str) -> None:
         self.problems.append(Problem(key, fault, allowed, place=self.place(key)))
 
-    def _number(self, key: str, value: Any) -> Any:
-        """The value, as a decimal if the key takes decimals: 0 and 0.0 make the same row."""
-        is_whole = isinstance(value, int) and not isinstance(value, bool)
-        takes_decimals = self.library.keys.get(key) is float
-        if is_whole and takes_decimals and abs(value) < 2**53:
+    def _as_taken(self, key: str, value: Any) -> Any:
+        """The value, as a decimal or a text if the key takes those: 0 and 0.0 make the same row."""
+        if isinstance(value, bool):
+            return value
+        kind = self.library.keys.get(key)
+        if kind is float and isinstance(value, int) and abs(value) < 2**53:
             return float(value)
-        return value
+        return str(value) if is_text(kind) and isinstance(value, int | float) else value
 
 
 def _are_entries(lists: Any) -> bool:

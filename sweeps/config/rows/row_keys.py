@@ -1,5 +1,7 @@
 """The keys that a row sets itself, and the row that it builds on."""
 
+from collections.abc import Callable, Mapping
+
 import yaml
 
 from sweeps.config.files import BASE, Folders, lines_of
@@ -19,18 +21,27 @@ def own_keys(row: str, made_row: MadeRow | None, folders: Folders, schema: Schem
     return {key for key in lines_of(file) if key in schema.short_names}
 
 
-def builds_on(row: str, made_row: MadeRow | None, folders: Folders, schema: Schema) -> str | None:
+def builds_on(
+    row: str,
+    made_row: MadeRow | None,
+    options_of: Callable[[str], Mapping[str, str]],
+    folders: Folders,
+    schema: Schema,
+) -> str | None:
     """The row from which this one differs only in keys that score.
 
-    None if the row is base, changes nothing, or changes a key that trains.
+    None if the row is base, changes nothing, or changes a key or an option that trains.
+    ``options_of``: those that a row's file chooses.
     """
-    options = set(made_row.options) if made_row else set()
+    parent = made_row.parent if made_row else _parent_row(row, folders)
+    options = made_row.options.items() if made_row else options_of(row).items()
+    groups = {group for group, _ in options - options_of(parent).items()}
     keys = own_keys(row, made_row, folders, schema)
-    if not (keys or options):
+    if not (keys or groups):
         return None
-    if not keys <= schema.scores or not options <= schema.scoring_groups:
+    if not keys <= schema.scores or not groups <= schema.scoring_groups:
         return None
-    return made_row.parent if made_row else _parent_row(row, folders)
+    return parent
 
 
 def _parent_row(row: str, folders: Folders) -> str:

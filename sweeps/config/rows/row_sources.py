@@ -1,13 +1,14 @@
 """What the rows of a command come from, and where each value is set."""
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from sweeps.config.files import BASE
 from sweeps.config.hydra import Library, option
 from sweeps.config.overrides import Overrides
 from sweeps.config.rows.made_rows import MadeRow, MadeRows
-from sweeps.problems import COMMAND_LINE
+from sweeps.problems import COMMAND_LINE, RefusedError
 
 
 class RowSources:
@@ -33,7 +34,7 @@ class RowSources:
         self.study = study
         self.recorded_rows = recorded_rows
         self.chosen = dict(overrides.choices)
-        self.made = MadeRows(library, self.place_of_maker)
+        self.made = MadeRows(library, self.place_of_maker, self.choice)
 
     def options(self, row: str, extra: Mapping[str, str] | None = None) -> list[str]:
         """The options from which Hydra composes a row, without its scale. ``extra`` options replace
@@ -45,6 +46,32 @@ class RowSources:
         if row != self.library.defaults["row"]:
             options.append(option("row", row))
         return options
+
+    def own_options(self, row: str) -> dict[str, str]:
+        """The options that the row's file, or the row that it builds on, chooses instead of the
+        task's defaults."""
+        if not self._has_file(row):
+            return {}
+        with suppress(RefusedError):  # composing the row reports it
+            choices = self.library.choices(option("row", row))
+            defaults = self.library.defaults
+            return {
+                group: name
+                for group, name in choices.items()
+                if group not in ("row", "scale") and name != defaults.get(group)
+            }
+        return {}
+
+    def choice(self, row: str, group: str) -> str | None:
+        """The option of this group that the row is composed from."""
+        made_row = self.made.rows.get(row, MadeRow(parent=row))
+        parent = made_row.parent if self._has_file(made_row.parent) else BASE
+        with suppress(RefusedError):
+            return self.library.choices(*self.options(parent, made_row.options)).get(group)
+        return self.library.defaults.get(group)
+
+    def _has_file(self, row: str) -> bool:
+        return row in self.library.folders.options("row")
 
     @property
     def scale_option(self) -> list[str]:
@@ -68,14 +95,14 @@ class RowSources:
 
     def is_only_recorded(self, row: str) -> bool:
         """Whether only the study has the row: no file has it, and nothing makes it."""
-        has_source = row in self.made.rows or row in self.library.folders.options("row")
+        has_source = row in self.made.rows or row in self.made.drafts or self._has_file(row)
         return row in self.recorded_rows and not has_source
 
     def place(self, key: str, row: str) -> str | None:
         """Where the row's value is set, or should be; None if that is unknown."""
         if source := self.source(key):
             return source
-        made_row = self.made.rows.get(row, MadeRow(parent=row or BASE))
+        made_row = self.made.row(row) or MadeRow(parent=row or BASE)
         if key in made_row.values or key in made_row.final:
             return made_row.place
         if self.is_only_recorded(row):

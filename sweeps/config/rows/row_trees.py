@@ -68,7 +68,7 @@ class RowTrees:
     def final(self, row: str, scaled: Scaled, values: Values) -> Tree | None:
         """The row with these values and its own final ones, which stand above them; without
         references. None if one cannot be resolved. Its problems are collected."""
-        made_row = self.sources.made.rows.get(row)
+        made_row = self.sources.made.row(row)
         own_values = made_row.final if made_row else {}
         return self.resolved(assigned(scaled.tree, values | own_values), row)
 
@@ -112,7 +112,7 @@ class RowTrees:
     def _with_origin(self, scaled: Scaled, row: str) -> Scaled:
         """The row with what it sets itself, and where."""
         folders = self.library.folders
-        made_row = self.sources.made.rows.get(row)
+        made_row = self.sources.made.row(row)
         file = folders.find(f"row/{row}")
         location = made_row.place if made_row else None
         if file and folders.is_own(file):
@@ -120,7 +120,7 @@ class RowTrees:
         return replace(
             scaled,
             own_keys=own_keys(row, made_row, folders, self.schema),
-            builds_on=builds_on(row, made_row, folders, self.schema),
+            builds_on=builds_on(row, made_row, self.sources.own_options, folders, self.schema),
             location=location,
         )
 
@@ -137,7 +137,7 @@ class RowTrees:
         scaled_row = Layered(layered.paper, tree)
         kept_differences = keep_differences(scaled_row, base, scale, self.schema)
         self._divide(scaled_row, base, scale, kept_differences.problems, row)
-        made_row = self.sources.made.rows.get(row)
+        made_row = self.sources.made.row(row)
         file = self.library.folders.find(f"row/{row}")
         if made_row and made_row.final:  # its own values are not scaled
             return Scaled(assigned(tree, made_row.final), kept_differences)
@@ -211,7 +211,7 @@ class RowTrees:
 
     def _compose_paper(self, row: str) -> Tree | None:
         """The same, not cached. A made row looks as if it had a file."""
-        made_row = self.sources.made.rows.get(row, MadeRow(parent=row))
+        made_row = self.sources.made.row(row) or MadeRow(parent=row)
         options = [*self.sources.options(made_row.parent, made_row.options), "~scale"]
         tree = self._composed(*options) if self.readable("row", made_row.parent) else None
         if tree is None:

@@ -11,7 +11,7 @@ from sweeps.config.settings import Settings, absolute, parse_settings, repaired_
 from sweeps.config.study_faults import conflicts
 from sweeps.planning.study_rows.composed_rows import ComposedRow, Composition
 from sweeps.planning.study_rows.request import Request, read_request
-from sweeps.planning.study_rows.row_faults import erased_rows, refuse_references
+from sweeps.planning.study_rows.row_faults import erased_options, erased_rows, refuse_references
 from sweeps.planning.study_rows.row_names import row_of_trial, rows_of_sweep
 from sweeps.planning.study_rows.study_record import StudyRecord
 from sweeps.problems import RefusedError
@@ -79,6 +79,7 @@ def _compose(
         if row is not None:
             rows[name] = row
     collector.problems += erased_rows(request, {name: changes[name] for name in row_names})
+    collector.problems += erased_options(request, row_names)
     if collector.problems:
         raise RefusedError(dict.fromkeys(collector.problems))
     return Composition(

@@ -1,6 +1,6 @@
 """Faults between rows: overrides that erase a row's difference, and references to other rows."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from sweeps.config.files import BASE
@@ -25,6 +25,16 @@ def erased_rows(request: Request, changes: Mapping[str, Values]) -> Iterator[Pro
             fault = f"is changed by {plural('row', len(rows))} {', '.join(rows)}"
             allowed = "remove the override, or select rows that keep base's value"
             yield Problem(key, fault, allowed, place=request.sources.source(key))
+
+
+def erased_options(request: Request, rows: Sequence[str]) -> Iterator[Problem]:
+    """The same for each option of a group of which a row's file chooses another one."""
+    for group, name in request.overrides.choices.items():
+        changed = [row for row in rows if request.sources.own_options(row).get(group, name) != name]
+        if changed:
+            fault = f"is changed by {plural('row', len(changed))} {', '.join(changed)}"
+            allowed = "remove the override, or select rows that keep base's option"
+            yield Problem(group, fault, allowed, place=request.sources.source(group))
 
 
 def refuse_references(composition: Composition) -> None:

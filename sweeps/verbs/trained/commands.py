@@ -9,7 +9,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 import typer
 from typer.core import TyperGroup
 
-from sweeps.config.tasks import DEFAULT_TASK, TaskSource, known_tasks, source_of
+from sweeps.config.tasks import DEFAULT_TASK, TaskSource, known_tasks, source_of, tasks_in
 from sweeps.console import next_command, print_refusal
 from sweeps.problems import RefusedError, refusal
 from sweeps.task import Trained, Typed
@@ -39,7 +39,7 @@ class Verbs(TyperGroup):
         typed = [
             word.removeprefix(TASK_OVERRIDE) for word in args if word.startswith(TASK_OVERRIDE)
         ]
-        ctx.meta[TASK_OVERRIDE] = typed[0] if typed else DEFAULT_TASK
+        ctx.meta[TASK_OVERRIDE] = typed[0] if typed else _task_of(args)
         return super().parse_args(ctx, args)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
@@ -84,6 +84,13 @@ class Verbs(TyperGroup):
             raise typer.Exit(2) from None
         for name, command in task_commands.items():
             self.commands.setdefault(name, command)
+
+
+def _task_of(args: Sequence[str]) -> str:
+    """The task of a command that names none. Every task has ``evaluate``: it is the folder's only
+    one there."""
+    names = tasks_in(Path.cwd()) if evaluate.__name__ in args[:1] else []
+    return names[0] if len(names) == 1 else DEFAULT_TASK
 
 
 def _own_tasks() -> str:

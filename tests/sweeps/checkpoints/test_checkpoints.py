@@ -131,8 +131,15 @@ def test_what_training_does_next_changes_no_checkpoint(opened: Opened) -> None:
     [
         ({"a": {"b": object()}}, "the state at a/b holds a object"),
         ([1, {1, 2}], "the state at 1 holds a set"),
-        ({"a": torch.ones(2).to_sparse()}, "the state at a holds a torch.Tensor"),
-        ({"a": np.array(["x"])}, "the state at a holds a numpy.ndarray"),
+        (
+            {"a": torch.ones(2).to_sparse()},
+            "the state at a holds a torch.Tensor with the layout sparse_coo",
+        ),
+        (
+            {"a": torch.ones(2, dtype=torch.complex64)},
+            "the state at a holds a torch.Tensor of complex64",
+        ),
+        ({"a": np.array(["x"])}, "the state at a holds a numpy.ndarray of <U1"),
         ({"a": 1j}, "the state at a holds a complex"),
         (lambda: None, "the state holds a function"),
         ({object(): 1}, "holds a object"),
