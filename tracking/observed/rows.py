@@ -1,5 +1,6 @@
 """Rows of runs: settings that differ from base, or a column that names them."""
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -389,13 +390,6 @@ def _digest(name: str) -> str:
 def _with_seeds(row: ObservedRow) -> ObservedRow:
     """Runs without a seed get the first numbers that no other run of the row has."""
     taken = {run.seed for run in row.runs}
-    runs = list[ObservedRun]()
-    number = 0
-    for run in row.runs:
-        if run.seed is None:
-            number += 1
-            while number in taken:
-                number += 1
-            run = replace(run, seed=number)
-        runs.append(run)
+    free = (number for number in itertools.count(1) if number not in taken)
+    runs = [run if run.seed is not None else replace(run, seed=next(free)) for run in row.runs]
     return replace(row, runs=tuple(sorted(runs, key=lambda run: run.seed or 0)))
