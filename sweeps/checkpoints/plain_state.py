@@ -314,7 +314,9 @@ def _is_native(number: Any) -> bool:
 
 
 def _number_words(value: Any) -> str:
-    """What a tensor or an array holds, such as " of complex64"."""
+    """What a tensor or an array holds, such as " of complex64"; "" for anything else."""
+    if type(value).__name__ not in ("Tensor", "Parameter", "ndarray"):
+        return ""
     layout = str(getattr(value, "layout", "torch.strided")).removeprefix("torch.")
     dtype = str(getattr(value, "dtype", "")).removeprefix("torch.")
     if layout != "strided":

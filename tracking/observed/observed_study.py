@@ -116,23 +116,41 @@ def _asked(
     has more or fewer runs: they were chosen by somebody who had seen results."""
     if earlier is None or earlier_record is None:
         return (entry,)
-    trial_of_run = {run: trial for trial, run in record.runs.items()}
-    earlier_trials = set[str]()
-    commands = []
-    for command in earlier.asked:
-        runs = [earlier_record.runs.get(trial, "") for trial in command["added"]]
-        trials = [trial_of_run[run] for run in runs if run in trial_of_run]
-        earlier_trials.update(trials)
-        commands.append(command | {"added": trials})
-    known_runs = earlier_record.known_runs
-    new = [trial for trial, run in record.runs.items() if run not in known_runs]
-    read_anew = [trial for trial in record.runs if trial not in earlier_trials and trial not in new]
-    commands[0]["added"] += read_anew
-    lost_runs = known_runs - record.known_runs
-    lost = [trial for trial, run in earlier_record.runs.items() if run in lost_runs]
-    if new or lost:
-        commands.append(entry | {"added": new, "dropped": lost, "saw_results": True})
+    added, dropped = _growth(earlier_record, record)
+    commands = _with_todays_names(earlier.asked, earlier_record, record)
+    listed_trials = {*added, *(trial for command in commands for trial in command["added"])}
+    commands[0]["added"] += [trial for trial in record.runs if trial not in listed_trials]
+    if added or dropped:
+        commands.append(entry | {"added": added, "dropped": dropped, "saw_results": True})
     return tuple(commands)
+
+
+def _with_todays_names(
+    commands: Sequence[dict[str, Any]], earlier_record: ObservedRecord, record: ObservedRecord
+) -> list[dict[str, Any]]:
+    """The commands without the trials that are gone. A run's trial may have another name today."""
+    trial_of_run = {run: trial for trial, run in record.runs.items()}
+    renamed = []
+    for command in commands:
+        runs = [earlier_record.runs.get(trial, "") for trial in command["added"]]
+        renamed.append(
+            command | {"added": [trial_of_run[run] for run in runs if run in trial_of_run]}
+        )
+    return renamed
+
+
+def _growth(earlier_record: ObservedRecord, record: ObservedRecord) -> tuple[list[str], list[str]]:
+    """The trials of new runs, and those of runs that the source has no more. Such a trial is called
+    by its run if another one has its name today."""
+    known_runs = earlier_record.known_runs
+    added = [trial for trial, run in record.runs.items() if run not in known_runs]
+    lost_runs = known_runs - record.known_runs
+    dropped = [
+        run if trial in record.runs else trial
+        for trial, run in earlier_record.runs.items()
+        if run in lost_runs
+    ]
+    return added, dropped
 
 
 def _row(row: ObservedRow) -> dict[str, Any]:

@@ -55,8 +55,8 @@ class Curve:
 
 def curve_figures(study: Study, rows: Sequence[Entry]) -> dict[str, list[Drawing]]:
     """By journal name, at most three. The panels of a name share their axes' ranges; panels without
-    a curve are left out, and so are trials that diverged, as from means. A damaged journal counts
-    as empty; the table names it."""
+    a curve are left out. Trials that diverged are left out, as they are from means. A damaged
+    journal counts as empty; the table names it."""
     seed_curves: dict[str, dict[str, list[SeedCurve]]] = {}  # by journal name and row
     for trial in study.trials:
         if study.standing(trial).diverged is not None:

@@ -49,25 +49,34 @@ OWN_SET = re.compile(
 COUNT = r"(?:\d{1,3}(?:,\d{3})++|\d++)(?!\d|\s?%|,\d|[kKmM]\b)"
 """A whole number, also such as 1,500; neither a share such as 10 %, nor a rounded one such as 2k.
 All its digits count, or none: 12.5 is not 1."""
+DURATIONS = ("s/", "ms/", "sec/", "secs/", "seconds/", "min/", "time/", "per ", "per_")
+NO_LETTER = r"(?<![A-Za-z])"
+COUNTER = NO_LETTER + "".join(f"(?<!{NO_LETTER}{duration})" for duration in DURATIONS)
+"""Before the name of a counter. ``ms/batch 13`` and ``time per epoch: 5`` are durations."""
+TO_NUMBER = r"['\"]?\s{0,20}[|│:=#]?\s{0,20}['\"]?\[?\s{0,20}"
+"""Between the name of a counter and its number."""
 STEP = re.compile(
-    r"(?<![A-Za-z])(?:global[ _]?step|steps?|iter(?:ation)?s?|num_updates|updates?|batch|"
-    rf"total_timesteps|timesteps)['\"]?\s{{0,20}}[|│:=#]?\s{{0,20}}['\"]?\[?\s{{0,20}}(?P<step>{COUNT})"
+    rf"{COUNTER}(?:global[ _]?step|steps?|iter(?:ation)?s?|num_updates|updates?|batch|"
+    rf"total_timesteps|timesteps){TO_NUMBER}(?P<step>{COUNT})(?:\.0{{1,2}}(?!\d))?"
     rf"(?:\s?/\s?(?P<steps>{COUNT}))?(?![\w.]\d)",
     re.IGNORECASE,
 )
 STEP_BEFORE = re.compile(
-    rf"(?<![\w.,/])(?P<step>{COUNT})\s?/\s{{0,20}}(?P<steps>{COUNT})\s{{1,5}}"
+    rf"(?:^|[|\[])\s{{0,20}}(?P<step>{COUNT})\s?/\s{{0,20}}(?P<steps>{COUNT})\s{{1,5}}"
     r"(?:batches|steps|iter(?:ation)?s|updates)\b",
     re.IGNORECASE,
 )
-"""Such as ``200/2928 batches``."""
+"""Such as ``| 200/2928 batches |``. ``evaluated 50/50 batches`` is no place in training."""
 EPOCH = re.compile(
-    r"(?<![A-Za-z])epochs?['\"]?\s{0,20}[|│:=#]?\s{0,20}['\"]?\[?\s{0,20}(?P<epoch>\d++)(?!\s?%)"
+    rf"{COUNTER}epochs?{TO_NUMBER}(?P<epoch>\d++)(?!\s?%)"
     r"(?:\.0++(?!\d))?+(?:\s?/\s?(?P<epochs>\d+))?\]?(?![\w.]\d)"
     r"(?::?\s{0,20}\[\s{0,20}(?P<step>\d+)\s?/\s?(?P<steps>\d+))?",
     re.IGNORECASE,
 )
-PART_OF_EPOCH = re.compile(r"(?<![A-Za-z])epoch['\"]?\s?[:=]\s?['\"]?\d+\.\d*[1-9]", re.IGNORECASE)
+PART_OF_EPOCH = re.compile(
+    rf"{COUNTER}epoch{TO_NUMBER}\d{{1,9}}\.\d{{0,9}}[1-9]\d{{0,9}}(?![\w%]|\.\d)", re.IGNORECASE
+)
+"""Such as ``epoch 12.5``; ``epoch 12.5s`` is a duration."""
 COUNTED = r"(?:epochs|steps|iters|iterations|updates|timesteps)"
 SETTINGS = re.compile(
     r"\b\w*(?:Namespace|Config|Args|Arguments)\(.*"
@@ -83,7 +92,7 @@ COUNTS = re.compile(
 """Such as ``epochs=10``. They, too, are settings in a line without a score."""
 SCORED = re.compile(rf"(?<![A-Za-z])(?!lr)(?:{SCORES})(?![A-Za-z])", re.IGNORECASE)
 BAR = re.compile(
-    r"(?:^|[:\s])\s*(?:\d+%\|[^|]*\|\s*)?(?P<step>\d+)/(?P<steps>\d+)\s+(?:\[\d|[━=>.-]|\[[=>.])"
+    r"(?:^|[:\s])(?:\d+%\|[^|]*\|\s*)?(?P<step>\d+)/(?P<steps>\d+)\s+(?:\[\d|[━=>.-]|\[[=>.])"
 )
 """A progress bar of tqdm or Keras: ``45%|████▌  | 45/100 [00:12<00:15, loss=0.5]``."""
 BAR_HEAD = re.compile(r"^[^|]*\d%\|[^|]*\|")
@@ -158,7 +167,7 @@ def position_of(line: str) -> Position | None:
         return None
     line = _without_settings(line)
     epoch = EPOCH.search(line)
-    step = _bar(line, epoch) or STEP_BEFORE.search(line) or STEP.search(line)
+    step = _bar(line, epoch) or STEP.search(line) or STEP_BEFORE.search(line)
     if step is None and epoch is not None and epoch["step"] is not None:
         step = epoch
     if epoch is None and step is None:

@@ -63,7 +63,7 @@ def points_of(
     step_name = next((name for name in STEP_NAMES if _is_whole(counters.get(name))), None)
     if step_name is not None:
         step = int(counters[step_name])
-    is_epoch = step_name == EPOCH or (step is None and EPOCH in counters)
+    is_epoch = step_name == EPOCH or (step is None and _is_part(counters.get(EPOCH)))
     for name, value in numbers.items():
         if _plain(name) not in STEP_NAMES and _plain(name) not in TIME_NAMES:
             yield WrittenPoint(printable(name), value, step, source, is_epoch)
@@ -104,3 +104,8 @@ def _numbers(record: Mapping[Any, Any], folder: str = "") -> Iterator[tuple[str,
 
 def _is_whole(value: float | None) -> bool:
     return value is not None and math.isfinite(value) and value == int(value) and value >= 0
+
+
+def _is_part(epoch: float | None) -> bool:
+    """Whether it is a part of an epoch, such as 0.5."""
+    return epoch is not None and math.isfinite(epoch) and epoch > 0 and epoch != int(epoch)

@@ -19,7 +19,8 @@ class Recording:
     ``counts``: points without a step count 1, 2, 3 by name; otherwise they belong to the last step.
     ``sources``: the best one of each metric, and ``doubled``, the metrics that have several.
     ``from_zero``: the sources that count epochs from 0; their first epoch is step 1.
-    ``in_parts``: the sources with points of parts of epochs; they count all points.
+    ``in_parts``: the sources with points of parts of epochs so far; from then on, if points count,
+    those of epochs do, too.
     ``curves``: the best source of each name in the journal, which has that one's points alone.
     ``planned``: points of this step, the last one, are held until ``release``, since training is
     over for the platform once it is reported.
@@ -51,8 +52,6 @@ class Recording:
             self.names[point.name] = point.source
             if point.is_epoch and point.step == 0:
                 self.from_zero.add(point.source)
-            if point.is_epoch and point.step is None:
-                self.in_parts.add(point.source)
             for written in self.metrics:
                 if is_of(written, point) and self._is_best(written.metric.name, point.source):
                     self.values[written.metric.name] = point.value
@@ -135,10 +134,16 @@ class Recording:
 
     def _step(self, point: WrittenPoint, last: int) -> int:
         """Its own step, or else the ``last`` one, or its number."""
-        if point.step is None or (point.is_epoch and point.source in self.in_parts):
+        if point.is_epoch and point.step is None:
+            self.in_parts.add(point.source)
+        in_parts = self.counts and point.is_epoch and point.source in self.in_parts
+        if point.step is None or in_parts:
             return self._counted(point.name, last)
-        starts_at_zero = point.is_epoch and point.source in self.from_zero
-        return point.step + 1 if starts_at_zero else point.step
+        if not point.is_epoch:
+            return point.step
+        step = point.step + 1 if point.source in self.from_zero else point.step
+        self.numbers[point.name] = step  # from which parts of epochs count on
+        return step
 
     def _counted(self, name: str, last: int) -> int:
         if not self.counts:

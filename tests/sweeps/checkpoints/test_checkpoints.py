@@ -140,6 +140,7 @@ def test_what_training_does_next_changes_no_checkpoint(opened: Opened) -> None:
             "the state at a holds a torch.Tensor of complex64",
         ),
         ({"a": np.array(["x"])}, "the state at a holds a numpy.ndarray of <U1"),
+        ({"a": np.float32}, "the state at a holds a type: make it of"),
         ({"a": 1j}, "the state at a holds a complex"),
         (lambda: None, "the state holds a function"),
         ({object(): 1}, "holds a object"),

@@ -153,6 +153,17 @@ def test_it_is_repeated_with_more_runs_and_replaces_no_other_study(folder: Path)
     assert not list((folder / "runs").glob(".runs.*"))
 
 
+def test_a_run_that_is_gone_is_not_called_as_another_one(folder: Path) -> None:
+    runs = ["first,1,0.51", "second,1,0.52", "third,2,0.61", "fourth,2,0.62"]
+    for count in (4, 3):
+        (folder / "runs.csv").write_text("\n".join(["name,lr,acc", *runs[4 - count :]]), "utf-8")
+        printed(folder, "import", "runs.csv", "--base", "lr=1")
+    study = json.loads((folder / "runs" / "runs" / "study.json").read_text())
+    before, since = study["asked"]
+    assert before["added"] == ["base-s1", "lr_2-s1", "lr_2-s2"], "second has first's seed now"
+    assert (since["added"], since["dropped"]) == ([], ["first"])
+
+
 def test_rows_can_be_named_by_a_column(folder: Path) -> None:
     runs = [
         {"model": model, "lr": lr, "wd": wd, "seed": seed, "acc": acc}
