@@ -164,6 +164,17 @@ def test_an_option_that_a_row_chooses_itself_is_not_erased(place: Place) -> None
     ]
 
 
+@pytest.mark.parametrize("rows", ["quick", "base,quick"])
+def test_an_option_that_the_row_of_a_grid_chooses_itself_is_not_erased(
+    place: Place, rows: str
+) -> None:
+    """Whether the row is left out, or its cells equal those of base."""
+    place.write(OPTIONS | {"conf/task/toy/row/quick.yaml": f"{QUICK}model: {{size: 2}}\n"})
+    words = ("plan", "task=toy", f"row={rows}", "model.size=7,8")
+    assert "train (command line) is changed by row quick" in place.refused(*words, "train=long")
+    assert "is changed by row" not in place.must(*words, "train=fast")
+
+
 @pytest.mark.parametrize(
     ("sizes", "rows"),
     [
@@ -200,6 +211,14 @@ def test_a_row_with_an_option_that_trains_is_no_row_that_only_scores(place: Plac
     plan = place.must("plan", "task=toy", "row=base,quick,merged", "sweep.seeds=[1]")
     assert "to score" not in plan
     assert "Trained, not only scored: quick" in plan
+
+
+def test_a_row_that_goes_back_to_the_default_option_of_a_group_is_trained(place: Place) -> None:
+    back = "# @package _global_\ndefaults: [quick, {override /train: slow}, _self_]\n"
+    place.write(OPTIONS | {"conf/task/toy/row/quick.yaml": f"{QUICK}model: {{size: 2}}\n"})
+    place.write({"conf/task/toy/row/back.yaml": f"{back}train: {{cut: 0.9}}\n"})
+    plan = place.must("plan", "task=toy", "row=base,quick,back", "sweep.seeds=[1]")
+    assert "Trained, not only scored: back" in plan
 
 
 @pytest.mark.parametrize(

@@ -53,8 +53,9 @@ class MadeRow:
 
 
 class MadeRows:
-    """The rows that one command makes; ``asked`` are the keys that make them. ``drafts`` are no
-    rows of the study: each has the options of one, but not its values."""
+    """The rows that one command makes; ``asked`` are the keys that make them, and ``parents`` the
+    rows of a grid. ``drafts`` are no rows of the study: each has the options of one, but not its
+    values."""
 
     def __init__(self, library: Library, place: PlaceOf, choice: ChoiceOf) -> None:
         self.library = library
@@ -62,6 +63,7 @@ class MadeRows:
         self.choice = choice
         self.order = library.row_keys
         self.asked: list[str] = []
+        self.parents: list[str] = []
         self.rows: dict[str, MadeRow] = {}
         self.drafts: dict[str, MadeRow] = {}
         self.notes: list[str] = []
@@ -106,6 +108,7 @@ class MadeRows:
         changes.
         """
         self.asked += list(sweeps)
+        self.parents = rows
         problems = self._sweep_problems(sweeps)
         self.problems += problems
         n_rows = len(rows) * math.prod(map(len, sweeps.values()))
