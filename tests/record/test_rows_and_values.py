@@ -221,17 +221,51 @@ def test_a_row_that_goes_back_to_the_default_option_of_a_group_is_trained(place:
     assert "Trained, not only scored: back" in plan
 
 
+def with_bits(kind: str, base: str) -> dict[str, str]:
+    """The files of a toy whose model also has ``bits`` of this type."""
+    size = "    size: Annotated[int, Range(1)]\n"
+    source = TOY.replace(size, f"{size}    bits: {kind}\n")
+    model = f"model: {{size: 1, bits: '{base}'}}\n"
+    return {
+        "toy.py": source.replace("Annotated\n", "Annotated, Literal\n"),
+        BASE_FILE: f"{model}train: {{steps: 4, api_key: none, cut: 0.5}}\n",
+    }
+
+
 @pytest.mark.parametrize(
     "words", ["model.bits=16,bf16", "sweep.vary={model.bits: [16, bf16]}", "row=base,half"]
 )
 def test_a_name_of_digits_alone_is_text(place: Place, words: str) -> None:
-    size = "    size: Annotated[int, Range(1)]\n"
-    source = TOY.replace(size, f'{size}    bits: Literal["16", "32", "bf16"]\n')
-    base = "model: {size: 1, bits: '32'}\ntrain: {steps: 4, api_key: none, cut: 0.5}\n"
     half = "# @package _global_\nrow: {group: A}\nmodel: {bits: 16}\n"
-    files = {"toy.py": source.replace("Annotated\n", "Annotated, Literal\n"), BASE_FILE: base}
+    files = with_bits('Literal["16", "32", "bf16"]', "32")
     place.write(files | {"conf/task/toy/row/half.yaml": half})
     if words.startswith("row"):
         assert "did you mean '16'?" in place.refused("plan", "task=toy", words)
     else:
         assert [trial["change"] for trial in planned(place, words)][1:] == ["bits 16", "bits bf16"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "words", "change"),
+    [
+        ("str", "model.bits=1.9,1.10", "bits 1.10"),
+        ("str", "model.bits=choice('1.1',1.10)", "bits 1.10"),
+        ("str", "sweep.vary={model.bits: [19, '1.10']}", "bits 1.10"),
+        ('Literal["1e-3", "1e-4", "x"]', "model.bits=1e-3,1e-4", "bits 1e-4"),
+    ],
+)
+def test_a_text_of_a_decimal_is_the_one_that_was_typed(
+    place: Place, kind: str, words: str, change: str
+) -> None:
+    place.write(with_bits(kind, "x"))
+    assert [trial["change"] for trial in planned(place, words)][2:] == [change]
+
+
+@pytest.mark.parametrize(
+    "words", ["sweep.vary={model.bits: [1.9, 1.10]}", "model.bits=sort(1.9,1.10)"]
+)
+def test_a_decimal_for_a_text_is_refused_if_what_was_typed_is_lost(
+    place: Place, words: str
+) -> None:
+    place.write(with_bits("str", "x"))
+    assert "must be a string" in place.refused("plan", "task=toy", words)

@@ -260,13 +260,14 @@ class MadeRows:
         self.problems.append(Problem(key, fault, allowed, place=self.place(key)))
 
     def _as_taken(self, key: str, value: Any) -> Any:
-        """The value, as a decimal or a text if the key takes those: 0 and 0.0 make the same row."""
-        if isinstance(value, bool):
+        """A whole number as a decimal or a text, if the key takes those: 0 and 0.0 make the same
+        row. A decimal is never made a text: 1.10 would be 1.1."""
+        if isinstance(value, bool) or not isinstance(value, int):
             return value
         kind = self.library.keys.get(key)
-        if kind is float and isinstance(value, int) and abs(value) < 2**53:
+        if kind is float and abs(value) < 2**53:
             return float(value)
-        return str(value) if is_text(kind) and isinstance(value, int | float) else value
+        return str(value) if is_text(kind) else value
 
 
 def _are_entries(lists: Any) -> bool:
