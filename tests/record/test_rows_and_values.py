@@ -204,6 +204,26 @@ def test_a_grid_over_a_row_with_an_option_of_its_own_has_the_default_one(place: 
     assert rows == ["base", "quick-train_slow", "quick", "quick-train_long"]
 
 
+@pytest.mark.parametrize(
+    ("words", "rows"),
+    [
+        (["row=option", "train=slow,fast"], ["base", "option"]),
+        (["row=base,option", "train=slow,fast"], ["base", "train_fast"]),
+        (
+            ["row=quick", "train=slow,long", "model.size=1,2"],
+            ["base", "quick-train_slow", "quick-train_long-size_1", "quick-train_long"],
+        ),
+    ],
+)
+def test_a_cell_of_a_grid_that_equals_base_is_base(
+    place: Place, words: list[str], rows: list[str]
+) -> None:
+    """Whether the grid starts from base or from a row with an option of its own."""
+    place.write(OPTIONS | {"conf/task/toy/row/quick.yaml": f"{QUICK}model: {{size: 2}}\n"})
+    place.write({"conf/task/toy/row/option.yaml": QUICK})
+    assert [trial["row"] for trial in planned(place, *words)] == rows
+
+
 def test_a_row_with_an_option_that_trains_is_no_row_that_only_scores(place: Place) -> None:
     place.write(OPTIONS | {"conf/task/toy/row/quick.yaml": f"{QUICK}train: {{cut: 0.9}}\n"})
     merged = "row: {group: A}\nmodel: {<<: {size: 2}}\ntrain: {cut: 0.9}\n"

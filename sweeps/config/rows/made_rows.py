@@ -117,7 +117,9 @@ class MadeRows:
         combinations = [
             dict(zip(sweeps, values, strict=True)) for values in product(*sweeps.values())
         ]
-        names_by_content = {self._content(BASE, {}, {}, final): BASE}
+        groups = [key for key in sweeps if "." not in key]
+        base_options = {group: self.choice(BASE, group) for group in groups}
+        names_by_content = {self._content(BASE, base_options, {}, final): BASE}
         return [
             self._swept_name(row, combination, final, names_by_content)
             for row in rows
@@ -138,17 +140,19 @@ class MadeRows:
     ) -> str:
         """The name of the row with these options and values, which is made if no row has the same
         content."""
-        options = {}
-        for group, name in combination.items():
-            if "." not in group and name != self.choice(row, group):
-                options[group] = str(name)
+        swept_options = {key: value for key, value in combination.items() if "." not in key}
+        options = {
+            group: str(name)
+            for group, name in swept_options.items()
+            if name != self.choice(row, group)
+        }
         parent = self._draft(row, options)
         values = {}
         for key, value in combination.items():
             taken = self._as_taken(key, value)
             if "." in key and not _equal(taken, final(parent, key)):
                 values[key] = taken
-        content = self._content(parent, options, values, final)
+        content = self._content(parent, swept_options, values, final)
         if content not in names_by_content:
             names_by_content[content] = self._made_name(row, options, values)
         return names_by_content[content]
@@ -177,8 +181,8 @@ class MadeRows:
     def _content(
         self, row: str, options: Values, values: Values, final: Callable[[str, str], Any]
     ) -> str:
-        """What distinguishes rows: their chosen options and final values. Equal rows have equal
-        texts."""
+        """What distinguishes rows: their options of the swept groups and final values. Equal rows
+        have equal texts."""
         final_values = [values.get(key, final(row, key)) for key in self.order]
         return repr((sorted(options.items()), final_values))
 
