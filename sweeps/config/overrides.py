@@ -19,6 +19,8 @@ from tracking.study import study_folders
 QUOTES = """put quotes around a value with special characters: "paths.runs='~/runs'\""""
 TOKEN = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|([\w./-]+)\s*:|\S""")
 """A quoted text, a key with its colon, or one other character, in a list or dict of Hydra's."""
+LISTED = re.compile(r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\\.|[^'",\\])+""")
+"""One value between the commas of several."""
 HYDRAS_OWN = {
     "hydra/launcher": "trials run on Ray; cluster=NAME chooses where",
     "hydra/sweeper": "`allelse sweep row=base,big train.seed=1,2` sweeps by itself",
@@ -111,8 +113,8 @@ class _Reader:
             self._refuse(key, fault, allowed)
         elif self._is_supported(override):
             is_group = key in self.library.groups
-            read_value = self._option if is_group else self._value
-            values = [read_value(key, text) for text in override.value_texts]
+            read_values = self._options if is_group else self._values
+            values = read_values(override)
             if is_group and None in values:
                 return  # an option does not exist
             if override.is_sweep:
@@ -212,6 +214,10 @@ class _Reader:
             allowed = list_form if takes_list else "give one value for all rows"
             self._refuse(key, "lists several values, but is the same for all rows", allowed)
 
+    def _options(self, override: TypedOverride) -> list[Any]:
+        """The options without quotes; None for one that does not exist, which is refused."""
+        return [self._option(override.key, text) for text in override.value_texts]
+
     def _option(self, group: str, text: str) -> str | None:
         """The option without quotes; None if it does not exist, which is refused."""
         name = text.strip("'\"")
@@ -225,16 +231,40 @@ class _Reader:
         self._refuse(group, problem.found, problem.allowed, suggestion)
         return None
 
-    def _value(self, key: str, text: str) -> Any:
-        """The value as Hydra reads it. A name made of digits stays text."""
-        override = parsed(f"{key}={text}")
-        value: Any = override.value() if override else text
-        takes_text = is_text(self.library.keys[key])
-        return text if takes_text and isinstance(value, int | float) else value
+    def _values(self, override: TypedOverride) -> list[Any]:
+        """The values as Hydra reads them. A name made of digits stays text, as you typed it."""
+        key = override.key
+        typed_texts = _typed_texts(override) if is_text(self.library.keys[key]) else []
+        if typed_texts:
+            return [_as_text(key, text) for text in typed_texts]
+        return [_as_read(key, text) for text in override.value_texts]
 
     def _refuse(self, key: str, fault: str, allowed: str, suggestion: str | None = None) -> None:
         nearest_text = suggestion and for_shell(suggestion)
         self.problems.append(Problem(key, fault, allowed, nearest_text, COMMAND_LINE))
+
+
+def _as_read(key: str, text: str) -> Any:
+    """The value as Hydra reads it."""
+    override = parsed(f"{key}={text}")
+    return override.value() if override else text
+
+
+def _as_text(key: str, text: str) -> Any:
+    """The same, but the text itself for a number."""
+    value = _as_read(key, text)
+    return text if isinstance(value, int | float) else value
+
+
+def _typed_texts(override: TypedOverride) -> list[str]:
+    """The values as you typed them: Hydra lists 1.10 as 1.1. Empty if Hydra computes them, as in
+    ``range(1,4)``."""
+    if not override.is_sweep:
+        return override.value_texts
+    listed = re.sub(r"^choice\((.*)\)$", r"\1", override.value_text)
+    texts = [text.strip() for text in LISTED.findall(listed)]
+    are_values = all(parsed(f"{override.key}={text}") for text in texts)
+    return texts if are_values and len(texts) == len(override.value_texts) else []
 
 
 def _repeated_keys(text: str) -> list[str]:

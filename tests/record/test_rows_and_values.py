@@ -164,6 +164,17 @@ def test_an_option_that_a_row_chooses_itself_is_not_erased(place: Place) -> None
     ]
 
 
+@pytest.mark.parametrize("rows", ["quick", "base,quick"])
+def test_an_option_that_the_row_of_a_grid_chooses_itself_is_not_erased(
+    place: Place, rows: str
+) -> None:
+    """Whether the row is left out, or its cells equal those of base."""
+    place.write(OPTIONS | {"conf/task/toy/row/quick.yaml": f"{QUICK}model: {{size: 2}}\n"})
+    words = ("plan", "task=toy", f"row={rows}", "model.size=7,8")
+    assert "train (command line) is changed by row quick" in place.refused(*words, "train=long")
+    assert "is changed by row" not in place.must(*words, "train=fast")
+
+
 @pytest.mark.parametrize(
     ("sizes", "rows"),
     [
@@ -193,6 +204,26 @@ def test_a_grid_over_a_row_with_an_option_of_its_own_has_the_default_one(place: 
     assert rows == ["base", "quick-train_slow", "quick", "quick-train_long"]
 
 
+@pytest.mark.parametrize(
+    ("words", "rows"),
+    [
+        (["row=option", "train=slow,fast"], ["base", "option"]),
+        (["row=base,option", "train=slow,fast"], ["base", "train_fast"]),
+        (
+            ["row=quick", "train=slow,long", "model.size=1,2"],
+            ["base", "quick-train_slow", "quick-train_long-size_1", "quick-train_long"],
+        ),
+    ],
+)
+def test_a_cell_of_a_grid_that_equals_base_is_base(
+    place: Place, words: list[str], rows: list[str]
+) -> None:
+    """Whether the grid starts from base or from a row with an option of its own."""
+    place.write(OPTIONS | {"conf/task/toy/row/quick.yaml": f"{QUICK}model: {{size: 2}}\n"})
+    place.write({"conf/task/toy/row/option.yaml": QUICK})
+    assert [trial["row"] for trial in planned(place, *words)] == rows
+
+
 def test_a_row_with_an_option_that_trains_is_no_row_that_only_scores(place: Place) -> None:
     place.write(OPTIONS | {"conf/task/toy/row/quick.yaml": f"{QUICK}train: {{cut: 0.9}}\n"})
     merged = "row: {group: A}\nmodel: {<<: {size: 2}}\ntrain: {cut: 0.9}\n"
@@ -202,17 +233,59 @@ def test_a_row_with_an_option_that_trains_is_no_row_that_only_scores(place: Plac
     assert "Trained, not only scored: quick" in plan
 
 
+def test_a_row_that_goes_back_to_the_default_option_of_a_group_is_trained(place: Place) -> None:
+    back = "# @package _global_\ndefaults: [quick, {override /train: slow}, _self_]\n"
+    place.write(OPTIONS | {"conf/task/toy/row/quick.yaml": f"{QUICK}model: {{size: 2}}\n"})
+    place.write({"conf/task/toy/row/back.yaml": f"{back}train: {{cut: 0.9}}\n"})
+    plan = place.must("plan", "task=toy", "row=base,quick,back", "sweep.seeds=[1]")
+    assert "Trained, not only scored: back" in plan
+
+
+def with_bits(kind: str, base: str) -> dict[str, str]:
+    """The files of a toy whose model also has ``bits`` of this type."""
+    size = "    size: Annotated[int, Range(1)]\n"
+    source = TOY.replace(size, f"{size}    bits: {kind}\n")
+    model = f"model: {{size: 1, bits: '{base}'}}\n"
+    return {
+        "toy.py": source.replace("Annotated\n", "Annotated, Literal\n"),
+        BASE_FILE: f"{model}train: {{steps: 4, api_key: none, cut: 0.5}}\n",
+    }
+
+
 @pytest.mark.parametrize(
     "words", ["model.bits=16,bf16", "sweep.vary={model.bits: [16, bf16]}", "row=base,half"]
 )
 def test_a_name_of_digits_alone_is_text(place: Place, words: str) -> None:
-    size = "    size: Annotated[int, Range(1)]\n"
-    source = TOY.replace(size, f'{size}    bits: Literal["16", "32", "bf16"]\n')
-    base = "model: {size: 1, bits: '32'}\ntrain: {steps: 4, api_key: none, cut: 0.5}\n"
     half = "# @package _global_\nrow: {group: A}\nmodel: {bits: 16}\n"
-    files = {"toy.py": source.replace("Annotated\n", "Annotated, Literal\n"), BASE_FILE: base}
+    files = with_bits('Literal["16", "32", "bf16"]', "32")
     place.write(files | {"conf/task/toy/row/half.yaml": half})
     if words.startswith("row"):
         assert "did you mean '16'?" in place.refused("plan", "task=toy", words)
     else:
         assert [trial["change"] for trial in planned(place, words)][1:] == ["bits 16", "bits bf16"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "words", "change"),
+    [
+        ("str", "model.bits=1.9,1.10", "bits 1.10"),
+        ("str", "model.bits=choice('1.1',1.10)", "bits 1.10"),
+        ("str", "sweep.vary={model.bits: [19, '1.10']}", "bits 1.10"),
+        ('Literal["1e-3", "1e-4", "x"]', "model.bits=1e-3,1e-4", "bits 1e-4"),
+    ],
+)
+def test_a_text_of_a_decimal_is_the_one_that_was_typed(
+    place: Place, kind: str, words: str, change: str
+) -> None:
+    place.write(with_bits(kind, "x"))
+    assert [trial["change"] for trial in planned(place, words)][2:] == [change]
+
+
+@pytest.mark.parametrize(
+    "words", ["sweep.vary={model.bits: [1.9, 1.10]}", "model.bits=sort(1.9,1.10)"]
+)
+def test_a_decimal_for_a_text_is_refused_if_what_was_typed_is_lost(
+    place: Place, words: str
+) -> None:
+    place.write(with_bits("str", "x"))
+    assert "must be a string" in place.refused("plan", "task=toy", words)

@@ -53,8 +53,9 @@ class MadeRow:
 
 
 class MadeRows:
-    """The rows that one command makes; ``asked`` are the keys that make them. ``drafts`` are no
-    rows of the study: each has the options of one, but not its values."""
+    """The rows that one command makes; ``asked`` are the keys that make them, and ``parents`` the
+    rows of a grid. ``drafts`` are no rows of the study: each has the options of one, but not its
+    values."""
 
     def __init__(self, library: Library, place: PlaceOf, choice: ChoiceOf) -> None:
         self.library = library
@@ -62,6 +63,7 @@ class MadeRows:
         self.choice = choice
         self.order = library.row_keys
         self.asked: list[str] = []
+        self.parents: list[str] = []
         self.rows: dict[str, MadeRow] = {}
         self.drafts: dict[str, MadeRow] = {}
         self.notes: list[str] = []
@@ -106,6 +108,7 @@ class MadeRows:
         changes.
         """
         self.asked += list(sweeps)
+        self.parents = rows
         problems = self._sweep_problems(sweeps)
         self.problems += problems
         n_rows = len(rows) * math.prod(map(len, sweeps.values()))
@@ -114,7 +117,9 @@ class MadeRows:
         combinations = [
             dict(zip(sweeps, values, strict=True)) for values in product(*sweeps.values())
         ]
-        names_by_content = {self._content(BASE, {}, {}, final): BASE}
+        groups = [key for key in sweeps if "." not in key]
+        base_options = {group: self.choice(BASE, group) for group in groups}
+        names_by_content = {self._content(BASE, base_options, {}, final): BASE}
         return [
             self._swept_name(row, combination, final, names_by_content)
             for row in rows
@@ -135,17 +140,19 @@ class MadeRows:
     ) -> str:
         """The name of the row with these options and values, which is made if no row has the same
         content."""
-        options = {}
-        for group, name in combination.items():
-            if "." not in group and name != self.choice(row, group):
-                options[group] = str(name)
+        swept_options = {key: value for key, value in combination.items() if "." not in key}
+        options = {
+            group: str(name)
+            for group, name in swept_options.items()
+            if name != self.choice(row, group)
+        }
         parent = self._draft(row, options)
         values = {}
         for key, value in combination.items():
             taken = self._as_taken(key, value)
             if "." in key and not _equal(taken, final(parent, key)):
                 values[key] = taken
-        content = self._content(parent, options, values, final)
+        content = self._content(parent, swept_options, values, final)
         if content not in names_by_content:
             names_by_content[content] = self._made_name(row, options, values)
         return names_by_content[content]
@@ -174,8 +181,8 @@ class MadeRows:
     def _content(
         self, row: str, options: Values, values: Values, final: Callable[[str, str], Any]
     ) -> str:
-        """What distinguishes rows: their chosen options and final values. Equal rows have equal
-        texts."""
+        """What distinguishes rows: their options of the swept groups and final values. Equal rows
+        have equal texts."""
         final_values = [values.get(key, final(row, key)) for key in self.order]
         return repr((sorted(options.items()), final_values))
 
@@ -257,13 +264,14 @@ class MadeRows:
         self.problems.append(Problem(key, fault, allowed, place=self.place(key)))
 
     def _as_taken(self, key: str, value: Any) -> Any:
-        """The value, as a decimal or a text if the key takes those: 0 and 0.0 make the same row."""
-        if isinstance(value, bool):
+        """A whole number as a decimal or a text, if the key takes those: 0 and 0.0 make the same
+        row. A decimal is never made a text: 1.10 would be 1.1."""
+        if isinstance(value, bool) or not isinstance(value, int):
             return value
         kind = self.library.keys.get(key)
-        if kind is float and isinstance(value, int) and abs(value) < 2**53:
+        if kind is float and abs(value) < 2**53:
             return float(value)
-        return str(value) if is_text(kind) and isinstance(value, int | float) else value
+        return str(value) if is_text(kind) else value
 
 
 def _are_entries(lists: Any) -> bool:

@@ -24,22 +24,22 @@ def own_keys(row: str, made_row: MadeRow | None, folders: Folders, schema: Schem
 def builds_on(
     row: str,
     made_row: MadeRow | None,
-    options_of: Callable[[str], Mapping[str, str]],
+    choices_of: Callable[[str], Mapping[str, str]],
     folders: Folders,
     schema: Schema,
 ) -> str | None:
     """The row from which this one differs only in keys that score.
 
     None if the row is base, changes nothing, or changes a key or an option that trains.
-    ``options_of``: those that a row's file chooses.
+    ``choices_of``: the options that a row is composed from.
     """
-    parent = made_row.parent if made_row else _parent_row(row, folders)
-    options = made_row.options.items() if made_row else options_of(row).items()
-    groups = {group for group, _ in options - options_of(parent).items()}
     keys = own_keys(row, made_row, folders, schema)
-    if not (keys or groups):
+    if not keys <= schema.scores:
         return None
-    if not keys <= schema.scores or not groups <= schema.scoring_groups:
+    parent = made_row.parent if made_row else _parent_row(row, folders)
+    different = choices_of(row).items() ^ choices_of(parent).items()
+    groups = {group for group, _ in different}
+    if not (keys or groups) or not groups <= schema.scoring_groups:
         return None
     return parent
 

@@ -47,6 +47,10 @@ class RowSources:
             options.append(option("row", row))
         return options
 
+    def paper_options(self, row: str, extra: Mapping[str, str] | None = None) -> list[str]:
+        """The same for the row at the paper's size."""
+        return [*self.options(row, extra), "~scale"]
+
     def own_options(self, row: str) -> dict[str, str]:
         """The options that the row's file, or the row that it builds on, chooses instead of the
         task's defaults."""
@@ -62,13 +66,19 @@ class RowSources:
             }
         return {}
 
+    def choices(self, row: str) -> dict[str, str]:
+        """The option that the row is composed from in each group other than ``row`` and ``scale``.
+        The task's defaults if it cannot be composed."""
+        made_row = self.made.row(row) or MadeRow(parent=row)
+        parent = made_row.parent if self._has_file(made_row.parent) else BASE
+        choices = self.library.defaults
+        with suppress(RefusedError):  # composing the row reports it
+            choices = self.library.choices(*self.paper_options(parent, made_row.options))
+        return {group: name for group, name in choices.items() if group not in ("row", "scale")}
+
     def choice(self, row: str, group: str) -> str | None:
         """The option of this group that the row is composed from."""
-        made_row = self.made.rows.get(row, MadeRow(parent=row))
-        parent = made_row.parent if self._has_file(made_row.parent) else BASE
-        with suppress(RefusedError):
-            return self.library.choices(*self.options(parent, made_row.options)).get(group)
-        return self.library.defaults.get(group)
+        return self.choices(row).get(group)
 
     def _has_file(self, row: str) -> bool:
         return row in self.library.folders.options("row")

@@ -120,7 +120,7 @@ class RowTrees:
         return replace(
             scaled,
             own_keys=own_keys(row, made_row, folders, self.schema),
-            builds_on=builds_on(row, made_row, self.sources.own_options, folders, self.schema),
+            builds_on=builds_on(row, made_row, self.sources.choices, folders, self.schema),
             location=location,
         )
 
@@ -212,7 +212,7 @@ class RowTrees:
     def _compose_paper(self, row: str) -> Tree | None:
         """The same, not cached. A made row looks as if it had a file."""
         made_row = self.sources.made.row(row) or MadeRow(parent=row)
-        options = [*self.sources.options(made_row.parent, made_row.options), "~scale"]
+        options = self.sources.paper_options(made_row.parent, made_row.options)
         tree = self._composed(*options) if self.readable("row", made_row.parent) else None
         if tree is None:
             return None

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from sweeps.config.files import BASE
+from sweeps.config.hydra import FIXED
 from sweeps.planning.study_rows.composed_rows import ComposedRow, Composition
 from sweeps.planning.study_rows.request import Request
 from sweeps.problems import Problem, RefusedError, Typo
@@ -30,11 +31,25 @@ def erased_rows(request: Request, changes: Mapping[str, Values]) -> Iterator[Pro
 def erased_options(request: Request, rows: Sequence[str]) -> Iterator[Problem]:
     """The same for each option of a group of which a row's file chooses another one."""
     for group, name in request.overrides.choices.items():
-        changed = [row for row in rows if request.sources.own_options(row).get(group, name) != name]
+        if group in ("row", *FIXED):
+            continue
+        changed = [
+            row
+            for row in _rows_with_option(request, rows, group)
+            if request.sources.own_options(row).get(group, name) != name
+        ]
         if changed:
             fault = f"is changed by {plural('row', len(changed))} {', '.join(changed)}"
             allowed = "remove the override, or select rows that keep base's option"
             yield Problem(group, fault, allowed, place=request.sources.source(group))
+
+
+def _rows_with_option(request: Request, rows: Sequence[str], group: str) -> list[str]:
+    """The rows that an override of the group gives its option. Those of a grid get it, even if the
+    study only has rows made from them."""
+    if group in request.typed.sweeps:
+        return list(rows)
+    return list(dict.fromkeys([*rows, *request.made.parents]))
 
 
 def refuse_references(composition: Composition) -> None:
