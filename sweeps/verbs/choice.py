@@ -11,7 +11,7 @@ from sweeps.planning.studies.study_overrides import chosen
 from sweeps.problems import Problem
 from sweeps.verbs.names import NameCheck, rows_of, split_names
 from tracking.statistics.study_findings import StudyFindings, find
-from tracking.statistics.table_rows import BASE, TableRow
+from tracking.statistics.table_row import BASE, TableRow
 from tracking.statistics.table_rows import table as table_rows
 from tracking.study import Study, study_of_metrics, study_of_seeds
 from tracking.table.columns import StudyTable, View

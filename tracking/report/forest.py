@@ -70,7 +70,7 @@ def forest(metric: Metric, entries: Sequence[Entry], findings: StudyFindings) ->
     why. None without any."""
     differences = list[Difference]()
     for entry in entries:
-        value = entry.row.deltas[metric.name]
+        value = entry.row.comparison.deltas[metric.name]
         if entry.row.row != findings.reference and value is not None:
             differences.append(_difference(metric, entry, findings, value))
     if not differences:
@@ -83,7 +83,7 @@ def _difference(metric: Metric, entry: Entry, findings: StudyFindings, value: fl
     row = entry.row
     test = findings.test(row, metric)
     interval = findings.interval(row, metric)
-    published = row.published_deltas[metric.name]
+    published = row.comparison.published_deltas[metric.name]
     value_text = signed(value, metric.places)
     if interval:
         low, high = interval

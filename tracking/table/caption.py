@@ -11,7 +11,8 @@ from tracking.card import PREFIXES, TESTED, Card, Metric
 from tracking.statistics.scoring_settings import ABSENT, agreed, over_seeds
 from tracking.statistics.seeds.finding import LEAST_SEEDS
 from tracking.statistics.study_findings import MIXED_SETTINGS, STOPPED, UNLIKE, StudyFindings
-from tracking.statistics.table_rows import TableRow, decode_of
+from tracking.statistics.table_row import TableRow
+from tracking.statistics.table_rows import decode_of
 from tracking.statistics.unlike_trials import OF_SCORING, beyond_change, summary
 from tracking.study import Standing, Study
 from tracking.table.columns import ALL_COST_LABELS, StudyTable, columns_of, setting_words

@@ -119,6 +119,6 @@ def _test_words(table: StudyTable, compared: Sequence[Metric]) -> str:
         return f"moderated t-test over seeds, paired for rows that only score, {rows_of_each}"
     level = rows_of_each
     if level == "5 % over all rows":
-        has_scoring_rows = any(row.shares_weights for row in table.rows)
+        has_scoring_rows = any(row.comparison.shares_weights for row in table.rows)
         level = f"5 % over {'these' if has_scoring_rows else 'all'} rows"
     return f"{paired_test_words(paired)} over seeds, {level}"

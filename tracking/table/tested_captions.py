@@ -11,7 +11,7 @@ from tracking.card import Metric
 from tracking.statistics.references import ITS_REFERENCE
 from tracking.statistics.seeds.finding import ALPHA, MODERATED_ROWS, SAYS, sentence
 from tracking.statistics.study_findings import StudyFindings, grouped_by_reference
-from tracking.statistics.table_rows import TableRow
+from tracking.statistics.table_row import TableRow
 from tracking.study import Study
 from tracking.table.columns import StudyTable
 from tracking.words import grouped, listed, number, plural, spanned
@@ -24,7 +24,8 @@ MOST_NAMED = 4
 
 def reference_words(rows: Sequence[TableRow], reference: str) -> str:
     """The name of the row from which these rows differ, if it is one row."""
-    references = {row.reference for row in rows if row.row != row.reference and row.reference}
+    compared = [row for row in rows if row.comparison.reference not in ("", row.row)]
+    references = {row.comparison.reference for row in compared}
     if len(references) > 1:
         return ITS_REFERENCE
     return references.pop() if references else reference
@@ -35,7 +36,7 @@ def delta_notes(table: StudyTable) -> Iterator[str]:
     hosts = _hosts(table.rows)
     trained = _trained_rows(table)
     seeds_in_common = "the mean over the seeds that both have"
-    if any(row.paired for row in trained):
+    if any(row.comparison.paired for row in trained):
         yield f"{_trained_delta(table, trained)}, {seeds_in_common}"
     elif trained:
         seeds = "between means over all seeds of both"
@@ -59,10 +60,10 @@ def short_delta_notes(table: StudyTable) -> Iterator[str]:
 def _trained_delta(table: StudyTable, trained: Sequence[TableRow]) -> str:
     """Such as "Δ: difference from base, for wide-relu and wide-tanh from wide"."""
     parts = list[str]()
-    if any(row.reference == table.findings.reference for row in trained):
+    if any(row.comparison.reference == table.findings.reference for row in trained):
         parts.append(f"from {table.findings.reference}")
-    others = [row for row in trained if row.reference != table.findings.reference]
-    rows_of_reference = grouped((row.reference, row.row) for row in others)
+    others = [row for row in trained if row.comparison.reference != table.findings.reference]
+    rows_of_reference = grouped((row.comparison.reference, row.row) for row in others)
     parts += [f"for {listed(rows)} from {name}" for name, rows in rows_of_reference.items()]
     return f"Δ: difference {', '.join(parts)}"
 
@@ -70,7 +71,7 @@ def _trained_delta(table: StudyTable, trained: Sequence[TableRow]) -> str:
 def _trained_rows(table: StudyTable) -> list[TableRow]:
     """Those that differ from the study's reference; the reference itself if the table has no other
     row."""
-    trained = [row for row in table.rows if not row.shares_weights]
+    trained = [row for row in table.rows if not row.comparison.shares_weights]
     compared = [row for row in trained if row.row != table.findings.reference]
     if compared or _hosts(table.rows):
         return compared
@@ -78,7 +79,8 @@ def _trained_rows(table: StudyTable) -> list[TableRow]:
 
 
 def _hosts(rows: Sequence[TableRow]) -> list[str]:
-    return list(dict.fromkeys(row.reference for row in rows if row.shares_weights))
+    scoring = [row for row in rows if row.comparison.shares_weights]
+    return list(dict.fromkeys(row.comparison.reference for row in scoring))
 
 
 def _scoring_delta(hosts: Sequence[str]) -> str:
@@ -298,7 +300,7 @@ def _why_untested(table: StudyTable, row: TableRow, compared: Sequence[Metric]) 
     tests: list[tuple[Metric, RowTest | str]] = []
     for metric in compared:
         family = table.findings.family_of(row.row, metric)
-        if family is not None and metric.name not in row.not_compared:
+        if family is not None and metric.name not in row.comparison.not_compared:
             tests.append((family.metric, family.rows[row.row]))
     return _reason_words(tests)
 
