@@ -14,8 +14,8 @@ from tracking.statistics.study_findings import StudyFindings, find
 from tracking.statistics.table_row import BASE, TableRow
 from tracking.statistics.table_rows import table as table_rows
 from tracking.study import Study, study_of_metrics, study_of_seeds
-from tracking.table.columns import StudyTable, View
 from tracking.table.layout import column_names, viewed
+from tracking.table.study_table import StudyTable, View
 
 if TYPE_CHECKING:
     from sweeps.config.settings import Settings

@@ -12,7 +12,7 @@ from tracking.statistics.table_row import TableRow
 from tracking.statistics.table_rows import table
 from tracking.study import Study
 from tracking.table import layout
-from tracking.table.columns import StudyTable
+from tracking.table.study_table import StudyTable
 
 
 def scored(folder: Path, *settings: tuple[str, int, Mapping[str, Any]]) -> Study:

@@ -22,7 +22,7 @@ from tracking.statistics.study_findings import over_seeds
 from tracking.statistics.table_row import TableRow
 from tracking.statistics.table_rows import table as table_of
 from tracking.study import Study, StudyTrial
-from tracking.table.columns import StudyTable
+from tracking.table.study_table import StudyTable
 from tracking.words import listed, trial_name
 
 NO_COUNTS = "no counts"

@@ -13,8 +13,9 @@ from tracking.buckets.bucket_caption import caption
 from tracking.buckets.bucket_scores import BucketScores
 from tracking.card import TESTED, Metric
 from tracking.statistics.table_row import TableRow
-from tracking.table.columns import StudyColumn, StudyTable, change_of, columns_of
+from tracking.table.columns import StudyColumn, change_of, columns_of
 from tracking.table.latex import latex
+from tracking.table.study_table import StudyTable
 from tracking.table.text import (
     FOR_PROGRAMS,
     LEAST,

@@ -42,7 +42,7 @@ from tracking.mlflow.store import Status, Store
 from tracking.mlflow.study_runs import StudyRuns
 from tracking.mlflow.view import KIND, first_asked_ms, view_tag
 from tracking.study import STUDY_FILE, Study, StudyTrial, read_study
-from tracking.table.columns import whole_table
+from tracking.table.study_table import whole_table
 from tracking.trial import TrialState
 from tracking.weights import TO_SCORE_AGAIN
 

@@ -23,7 +23,7 @@ from tracking.report.drawing import (
 )
 from tracking.statistics.samples import LEAST_SAMPLES
 from tracking.statistics.table_row import BASE, TableRow
-from tracking.table.columns import StudyTable
+from tracking.table.study_table import StudyTable
 from tracking.words import signed
 
 PLOT_HEIGHT = 2.2  # inches, with title and axis

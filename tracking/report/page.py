@@ -31,13 +31,12 @@ from tracking.table.columns import (
     COST_LABELS,
     DEVICE_COST_LABELS,
     StudyColumn,
-    StudyTable,
-    View,
     columns_of,
     cost_words,
     interval_of,
 )
 from tracking.table.layout import brief, published_names, score_names
+from tracking.table.study_table import StudyTable, View
 from tracking.table.tested_captions import corrected_over, reference_words
 from tracking.table.text import Column, templates
 from tracking.words import count_of

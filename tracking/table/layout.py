@@ -22,8 +22,6 @@ from tracking.table.columns import (
     PARAMS,
     REFERRING,
     StudyColumn,
-    StudyTable,
-    View,
     change_of,
     columns_of,
     other_changes,
@@ -31,6 +29,7 @@ from tracking.table.columns import (
 )
 from tracking.table.latex import latex
 from tracking.table.short_caption import short_caption
+from tracking.table.study_table import StudyTable, View
 from tracking.table.text import (
     FOR_PROGRAMS,
     LEAST,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from tracking.card import Metric
 from tracking.statistics.means import minus
 from tracking.statistics.seeds.finding import SAYS
-from tracking.table.columns import StudyTable
+from tracking.table.study_table import StudyTable
 from tracking.words import count_of, listed, number
 
 if TYPE_CHECKING:

@@ -8,10 +8,11 @@ from tracking.statistics.seeds.finding import SAYS, FindingKind, sentence
 from tracking.statistics.study_findings import STOPPED, UNLIKE
 from tracking.statistics.table_rows import decode_of
 from tracking.statistics.unlike_trials import beyond_change
-from tracking.table.columns import StudyTable, setting_words
+from tracking.table.columns import setting_words
 from tracking.table.machine_captions import machine_lines
 from tracking.table.row_captions import error_lines, not_compared_lines, seed_lines
 from tracking.table.source_captions import lock_lines
+from tracking.table.study_table import StudyTable
 from tracking.table.tested_captions import (
     corrected_over,
     interval_words,

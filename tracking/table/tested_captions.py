@@ -13,7 +13,7 @@ from tracking.statistics.seeds.finding import ALPHA, MODERATED_ROWS, SAYS, sente
 from tracking.statistics.study_findings import StudyFindings, grouped_by_reference
 from tracking.statistics.table_row import TableRow
 from tracking.study import Study
-from tracking.table.columns import StudyTable
+from tracking.table.study_table import StudyTable
 from tracking.words import grouped, listed, number, plural, spanned
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from tracking.buckets.quantity import Quantity, UngroupedError
 from tracking.card import Card, Metric
 from tracking.statistics.seeds.family import SeedScores, family
 from tracking.study import Study
-from tracking.table.columns import whole_table
+from tracking.table.study_table import whole_table
 from tracking.trial import statistics_name, statistics_text
 
 CARD = Card(

@@ -22,9 +22,9 @@ from tracking.statistics.table_rows import table
 from tracking.statistics.unlike_trials import machine_kinds
 from tracking.study import Study
 from tracking.table.caption import caption
-from tracking.table.columns import StudyTable
 from tracking.table.machine_captions import machine_lines
 from tracking.table.short_caption import short_caption
+from tracking.table.study_table import StudyTable
 
 SCORE = Metric("score")
 OLD = "family 25, model 17"

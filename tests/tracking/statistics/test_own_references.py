@@ -12,7 +12,8 @@ from tracking.statistics.seeds.family import RowTest
 from tracking.statistics.study_findings import find
 from tracking.statistics.table_rows import table
 from tracking.study import Study
-from tracking.table.columns import StudyTable, View, columns_of
+from tracking.table.columns import columns_of
+from tracking.table.study_table import StudyTable, View
 
 REFERENCE = "a_heads_1"
 ROW = "c_layers_2"

@@ -28,7 +28,7 @@ from tracking.statistics.seeds.seed_tests import intervals
 from tracking.study import NEUTRAL, Study, read_study
 from tracking.table import layout
 from tracking.table.caption import methods
-from tracking.table.columns import StudyTable, whole_table
+from tracking.table.study_table import StudyTable, whole_table
 
 
 def as_json(study: Study) -> dict[str, dict[str, Any]]:

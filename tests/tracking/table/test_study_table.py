@@ -24,7 +24,7 @@ from tracking.statistics.table_rows import table
 from tracking.study import Study
 from tracking.table import layout
 from tracking.table.caption import methods
-from tracking.table.columns import StudyTable, View, whole_table
+from tracking.table.study_table import StudyTable, View, whole_table
 
 HEADER = "row,group,change,seeds,steps,ppl,bleu,params,flops,paper_ppl,paper_bleu,paper_params_m"
 
