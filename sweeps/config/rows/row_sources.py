@@ -5,7 +5,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from sweeps.config.files import BASE
-from sweeps.config.hydra import Library, option
+from sweeps.config.hydra.composer import option
+from sweeps.config.library import Library
 from sweeps.config.overrides import Overrides
 from sweeps.config.rows.made_rows import MadeRow, MadeRows
 from sweeps.problems import COMMAND_LINE, RefusedError
@@ -57,7 +58,7 @@ class RowSources:
         if not self._has_file(row):
             return {}
         with suppress(RefusedError):  # composing the row reports it
-            choices = self.library.choices(option("row", row))
+            choices = self.library.composer.choices(option("row", row))
             defaults = self.library.defaults
             return {
                 group: name
@@ -73,7 +74,7 @@ class RowSources:
         parent = made_row.parent if self._has_file(made_row.parent) else BASE
         choices = self.library.defaults
         with suppress(RefusedError):  # composing the row reports it
-            choices = self.library.choices(*self.paper_options(parent, made_row.options))
+            choices = self.library.composer.choices(*self.paper_options(parent, made_row.options))
         return {group: name for group, name in choices.items() if group not in ("row", "scale")}
 
     def choice(self, row: str, group: str) -> str | None:
