@@ -25,7 +25,7 @@ from tracking.report.drawing import (
     shortened,
     styled,
 )
-from tracking.statistics.seeds.finding import SAYS, FindingKind, label
+from tracking.statistics.seeds.finding import FINDING_WORDS, FindingKind, label
 from tracking.statistics.study_findings import StudyFindings
 from tracking.table.tested_captions import reference_words
 from tracking.words import signed
@@ -216,7 +216,9 @@ def _signs(differences: Sequence[Difference], published_words: str) -> dict[str,
         return Line2D([], [], marker=marker, color=color, markersize=4, linewidth=1.4, **style)
 
     kinds = {difference.kind for difference in differences}
-    signs = {label(kind): sign("o", COLORS.get(kind, MUTED)) for kind in SAYS if kind in kinds}
+    signs = {
+        label(kind): sign("o", COLORS.get(kind, MUTED)) for kind in FINDING_WORDS if kind in kinds
+    }
     if any(difference.interval is None for difference in differences):
         signs["not tested"] = sign("|", MUTED, linestyle="none")
     if any(difference.published is not None for difference in differences):

@@ -13,7 +13,7 @@ from tracking.card import Metric
 from tracking.files import unless_damaged
 from tracking.json_lines.journal import Journal, in_line
 from tracking.statistics.machine_blocks import MachineBlocks, machine_blocks
-from tracking.statistics.seeds.finding import FindingKind, same_scores
+from tracking.statistics.seeds.finding import FINDING_WORDS, phrase, same_scores
 from tracking.statistics.table_row import TableRow
 from tracking.statistics.unlike_trials import Unlike, differ_by_machine, unlike
 from tracking.study import Study
@@ -34,14 +34,6 @@ OTHER_SETTINGS = "other settings"
 """For scoring, unlike the reference's."""
 MIXED_SETTINGS = "mixed settings"
 """For scoring, unlike between seeds."""
-PHRASES: dict[FindingKind, str] = {
-    "better by": "better{than} by at least {margin}",
-    "better": "better{than}",
-    "worse": "worse{than}",
-    "worse within": "worse{than} by less than {margin}",
-    "no worse": "no worse than {margin}",
-    "undecided": "undecided",
-}
 UNFINISHED = {"no seed": "no finished seed"}
 """Reasons of a test in other words."""
 MOST_REASONS = 2
@@ -352,15 +344,15 @@ def _family_text(family: "Family") -> str:
 def _tested_parts(family: "Family") -> list[tuple[int, str]]:
     """Such as 2 "better than base" and 5 "worse (3 seeds)": one for each kind that any row has."""
     rows = Counter(test.finding.kind for test in family.tests.values())
-    kinds = [kind for kind in PHRASES if rows[kind]]
+    kinds = [kind for kind in FINDING_WORDS if rows[kind]]
     if not kinds:
         return []
     margin = "" if family.margin is None else f"{family.margin:g} {family.metric.label}"
     seeds = spanned({family.seeds[row] for row in family.tests})
     parts = []
     for kind in kinds:
-        than = f" than {family.reference}" if kind == kinds[0] else ""
-        words = PHRASES[kind].replace("{than}", than).replace("{margin}", margin)
+        reference = family.reference if kind == kinds[0] else ""
+        words = phrase(kind, reference, margin)
         seed_words = f" ({seeds} seeds)" if kind == kinds[-1] else ""
         parts.append((rows[kind], f"{words}{seed_words}"))
     return parts

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tracking.card import Metric
 from tracking.statistics.references import ITS_REFERENCE
-from tracking.statistics.seeds.finding import ALPHA, MODERATED_ROWS, SAYS, sentence
+from tracking.statistics.seeds.finding import ALPHA, FINDING_WORDS, MODERATED_ROWS, sentence
 from tracking.statistics.study_findings import StudyFindings, grouped_by_reference
 from tracking.statistics.table_row import TableRow
 from tracking.study import Study
@@ -182,16 +182,26 @@ def _most_comparisons(families: Sequence["Family"]) -> int:
 
 
 def corrected_over(findings: StudyFindings, families: "Sequence[Family]") -> str:
-    """The rows over which the tests of a metric are corrected. Trained rows are tested together."""
-    names = dict.fromkeys(family.metric.name for family in families)
-    trained = [family for name in names for family in findings.trained_families(name)]
-    references = {family.reference for family in families}
-    trained_references = {family.reference for family in trained if family in families}
-    if len(references) == 1 or references == trained_references:
+    """The rows over which the tests of a metric are corrected."""
+    if corrected_together(findings, families):
         return "all rows"
-    if len(trained_references) > 1:
+    if len(_trained_references(findings, families)) > 1:
         return "all trained rows, and over the rows that score one row's weights"
     return "the rows of each reference"
+
+
+def corrected_together(findings: StudyFindings, families: "Sequence[Family]") -> bool:
+    """Whether the tests of a metric are corrected over all rows: trained rows are tested together,
+    and so are rows with one reference."""
+    references = {family.reference for family in families}
+    return len(references) == 1 or references == _trained_references(findings, families)
+
+
+def _trained_references(findings: StudyFindings, families: "Sequence[Family]") -> set[str]:
+    """What trained rows are compared with in these families."""
+    names = dict.fromkeys(family.metric.name for family in families)
+    trained = [family for name in names for family in findings.trained_families(name)]
+    return {family.reference for family in trained if family in families}
 
 
 def _mark_lines(table: StudyTable, tested: Sequence["Family"]) -> Iterator[str]:
@@ -200,7 +210,9 @@ def _mark_lines(table: StudyTable, tested: Sequence["Family"]) -> Iterator[str]:
     reference = reference_words(table.rows, table.findings.reference)
     kinds = {test.finding.kind for _, test in tests}
     yield " ".join(
-        f"{mark}: {sentence(kind, reference)}." for kind, (mark, _) in SAYS.items() if kind in kinds
+        f"{words.mark}: {sentence(kind, reference)}."
+        for kind, words in FINDING_WORDS.items()
+        if kind in kinds
     )
     metrics = [family.metric for family in tested]
     lower_is_better = [metric.label for metric in metrics if metric.better == "down"]
