@@ -2,7 +2,7 @@
 each event."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,7 +12,6 @@ from rich.live import Live
 
 from sweeps.console import print_line
 from sweeps.planning.plan import Plan
-from sweeps.planning.planned_trial import PlannedTrial
 from sweeps.planning.user_code.watch import CodeWatch
 from sweeps.processes.events import (
     Event,
@@ -29,7 +28,7 @@ from sweeps.processes.times import LINE_EVERY_S, LOOK_AT_CODE_S, LOOK_AT_TRIALS_
 from sweeps.running.stopping import STOPPED_BY, STOPS
 from sweeps.status.live import Watched, below_live_view, summary
 from sweeps.status.standings import Line, progress_of
-from tracking.activity.look import Look
+from sweeps.status.time_left import sweep_seconds_left
 from tracking.files import DamagedFileError, unless_damaged
 from tracking.study import read_study
 from tracking.words import number, stopped_at, trial_name
@@ -37,7 +36,6 @@ from tracking.words import time as as_time
 
 ACTIVE = ("starting", "running")
 ENDED = ("finished", "FAILED", "stopped")
-LEFT = {"running": "running", "missing": "waiting", "interrupted": "waiting"}
 
 
 @dataclass
@@ -316,37 +314,3 @@ class Progress:
     def _lines(self) -> Mapping[str, Line]:
         lines = () if self._watched is None else self._watched.lines
         return {trial_name(line["row"], line["seed"]): line for line in lines}
-
-
-def sweep_seconds_left(pending: Sequence[PlannedTrial], lines: Mapping[str, Line]) -> float | None:
-    """Seconds until the last of these trials that train ends; None before one has. ``lines``: their
-    status lines, by name.
-
-    Extrapolated from how long the finished trials took, with start and scoring, per planned FLOP or
-    else step. Assumes that as many trials run at a time as run now.
-    """
-    trained = [planned for planned in pending if planned.host is None]
-    with_lines = [(planned, lines[planned.name]) for planned in trained if planned.name in lines]
-    paces = [
-        _seconds_of(line["look"]) / planned.effort
-        for planned, line in with_lines
-        if line["look"].result
-    ]
-    if not paces:
-        return None
-    pace = sum(paces) / len(paces)
-    seconds: dict[str, list[float]] = {"running": [], "waiting": []}
-    for planned, line in with_lines:
-        if (state := LEFT.get(line["state"])) is not None:
-            seconds[state].append(pace * planned.effort * (1 - (line["step"] or 0) / planned.steps))
-    longest = max(seconds["running"], default=0.0)
-    slots = max(1, len(seconds["running"]))
-    return max(longest, sum(seconds["running"] + seconds["waiting"]) / slots)
-
-
-def _seconds_of(look: Look) -> float:
-    """Seconds of a finished trial: of all its training, or of its last attempt."""
-    attempt = look.attempt
-    result = look.result or {}
-    last_attempt = attempt.ended - attempt.began if attempt and attempt.ended else 0.0
-    return max(last_attempt, float(result.get("seconds") or 0))
