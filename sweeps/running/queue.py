@@ -133,7 +133,7 @@ class Queue:
     def _leave_unscorable(self) -> None:
         """Skip the trials whose host ended in this run without weights: a later run may have
         them."""
-        over = self.progress.ended() - self._trained
+        over = self.progress.trials.ended() - self._trained
         for name in [name for name in self._waiting if self._hosts.get(name) in over]:
             self._waiting.remove(name)
             self.progress.leave(name, f"{self._hosts[name]} has no weights to score")
@@ -167,7 +167,7 @@ class Queue:
     def end(self, process: str) -> None:
         """Note that the process is done with its trial, or had none to begin."""
         busy = self._busy.pop(process, None)
-        if busy is not None and busy.trial not in self.progress.ended():
+        if busy is not None and busy.trial not in self.progress.trials.ended():
             # it was to stop before it began
             self._record(busy.trial, partial(self.recorders[busy.trial].end, "interrupted"))
             self.progress.skip(busy.trial)
@@ -179,7 +179,7 @@ class Queue:
         ``died`` returns the cause if the workers have not reported one.
         """
         busy = self._busy.pop(process, None)
-        if busy is None or busy.trial in self.progress.ended():
+        if busy is None or busy.trial in self.progress.trials.ended():
             return
         name = busy.trial
         lost = self.recorders[name].lost or died()
@@ -224,7 +224,7 @@ class Queue:
             yield
         except KeyboardInterrupt as error:
             # first: another signal may end what follows
-            interrupted = self.stopping.with_lines(error, self.progress.resume_lines())
+            interrupted = self.stopping.with_lines(error, self.progress.trials.resume_lines())
             self.close()
             raise interrupted from None
 
@@ -252,12 +252,12 @@ class Queue:
         if not self.progress.stopping:
             self._send(self._busy.values())
             self.progress.stop(self.stopping.fault)
-        if not self._busy and not self.progress.complete():
-            raise self.stopping.interrupted(self.progress.resume_lines())
+        if not self._busy and not self.progress.trials.complete():
+            raise self.stopping.interrupted(self.progress.trials.resume_lines())
 
     def _stop_one(self, name: str) -> None:
         """Stop one trial after its step; a pending one never starts."""
-        if name not in self.recorders or name in self.progress.ended():
+        if name not in self.recorders or name in self.progress.trials.ended():
             return
         begun = any(busy.trial == name for busy in self._busy.values())
         if not begun:
