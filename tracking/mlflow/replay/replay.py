@@ -26,8 +26,9 @@ from tracking.mlflow.describe import Described, compared_trials, journal_points,
 from tracking.mlflow.inputs import inputs_digest
 from tracking.mlflow.ledger import EXPERIMENT, IDENTITY, INPUTS, STUDY, UNLIKE, result_digest
 from tracking.mlflow.names import legal
-from tracking.mlflow.other_folder import PLACE, carried, folder_mark, refuse_other_folder
-from tracking.mlflow.pass_outcome import PassOutcome, are_damage, problem_lines, shortened
+from tracking.mlflow.replay.other_folder import PLACE, carried, folder_mark, refuse_other_folder
+from tracking.mlflow.replay.pass_outcome import PassOutcome, are_damage, problem_lines, shortened
+from tracking.mlflow.replay.study_runs import StudyRuns
 from tracking.mlflow.runs import (
     CARRIED,
     LEFT_OUT,
@@ -39,7 +40,6 @@ from tracking.mlflow.runs import (
     run_of,
 )
 from tracking.mlflow.store import Status, Store
-from tracking.mlflow.study_runs import StudyRuns
 from tracking.mlflow.view import KIND, first_asked_ms, view_tag
 from tracking.study import STUDY_FILE, Study, StudyTrial, read_study
 from tracking.table.columns import whole_table
