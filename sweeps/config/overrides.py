@@ -238,14 +238,14 @@ class _Reader:
         typed_texts = _typed_texts(override) if is_text(self.library.keys[key]) else []
         if typed_texts:
             return [_as_text(key, text) for text in typed_texts]
-        return [_as_read(key, text) for text in override.value_texts]
+        return [_plain_value(key, text) for text in override.value_texts]
 
     def _refuse(self, key: str, fault: str, allowed: str, suggestion: str | None = None) -> None:
         nearest_text = suggestion and for_shell(suggestion)
         self.problems.append(Problem(key, fault, allowed, nearest_text, COMMAND_LINE))
 
 
-def _as_read(key: str, text: str) -> Any:
+def _plain_value(key: str, text: str) -> Any:
     """The value as Hydra reads it."""
     override = parsed(f"{key}={text}")
     return override.value if override else text
@@ -253,7 +253,7 @@ def _as_read(key: str, text: str) -> Any:
 
 def _as_text(key: str, text: str) -> Any:
     """The same, but the text itself for a number."""
-    value = _as_read(key, text)
+    value = _plain_value(key, text)
     return text if isinstance(value, int | float) else value
 
 

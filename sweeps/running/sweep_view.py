@@ -55,7 +55,7 @@ class SweepView:
         return self._drawn
 
     def line(self) -> str:
-        """How far the trials are; "" while the study's folder cannot be read."""
+        """How far the trials are, as of the last look; "" if there was none that could read them."""
         self._looks.look()
         watched = self._looks.watched
         with suppress(OSError, DamagedFileError):  # as in a look

@@ -34,9 +34,9 @@ class BegunTrial:
 
     def resume(self, step: int) -> None:
         self.resuming = False
-        self.save(step)
+        self.be_saved_at(step)
 
-    def save(self, step: int) -> None:
+    def be_saved_at(self, step: int) -> None:
         """It is at this step, and so is its checkpoint."""
         self.step = step
         self.safe = step
@@ -61,7 +61,7 @@ class TrialStates:
     """Whether each trial is waiting, starting, running, finished, FAILED or stopped, and how far it
     is.
 
-    One thread changes the states, and another one, which draws the view, reads ``copied`` ones.
+    The thread that draws the view reads a copy: others change the states meanwhile.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -93,7 +93,7 @@ class TrialStates:
             case Report(step, _, _, checkpoint):
                 trial.report(step, checkpoint)
             case Stopped(step):
-                trial.save(step)
+                trial.be_saved_at(step)
                 self.stop(name)
             case Finished():
                 self._states[name] = "finished"

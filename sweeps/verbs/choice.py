@@ -143,6 +143,7 @@ class Choice:
     def _view(
         self, full_table: StudyTable, shown_rows: Sequence[str], seeds: tuple[int, ...]
     ) -> View:
+        """The chosen view. Names that the table does not have become problems of the check."""
         options = self.options
         allowed = column_names(full_table, self.study.task.headline)
         columns: list[str] = []

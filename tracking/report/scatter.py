@@ -35,7 +35,7 @@ Style = tuple[str, str]
 
 @dataclass(frozen=True)
 class Cost:
-    """The x axis of a figure; ``field`` is that of a row."""
+    """The x axis of a figure; ``field`` is that of ``RowCosts``."""
 
     field: str
     label: str

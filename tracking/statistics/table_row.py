@@ -25,7 +25,7 @@ class RowCosts:
 
 @dataclass(frozen=True, kw_only=True)
 class RowNotes:
-    """Why numbers of the row are missing, or are not those of all seeds."""
+    """Why numbers of the row are missing, not those of all seeds, or not comparable."""
 
     full: str  # "missing", "FAILED: why", "2 of 3 seeds; …", diverged seeds, or ""
     brief: str  # without causes of errors and without missing seeds
@@ -85,7 +85,7 @@ class TableRow:
     costs: RowCosts
     sustained: tuple[str, ...]  # in words, how it is known what the devices sustain
 
-    comparison: Comparison = Comparison()
+    comparison: Comparison = field(default_factory=Comparison)
 
     @property
     def status(self) -> str:

@@ -10,7 +10,8 @@ trial is replayed only up to its newest checkpoint, and a trial that was trained
 run. Runs without a trial are deleted; MLflow can restore them if their trial comes back. Parts that
 a store may refuse come last.
 
-`replay` makes a pass and `one_pass` holds what it sees. `study_files` notices which files have
-changed, `run_finder` finds the runs, `trial_replay` sends what each trial's run lacks, `own_run`
-the study's own run, and `artifacts` the files. They share `study_runs`.
+`replay` makes a pass, `one_pass` holds what it sees, and `pass_outcome` what it tells.
+`study_files` notices which files have changed, and `running_trials` which trials run. `run_finder`
+finds the runs, unless `other_folder` has sent them. `trial_replay` sends what each trial's run
+lacks, `own_run` the study's own run, and `artifacts` the files. They share `study_runs`.
 """

@@ -13,9 +13,9 @@ from tracking.study import Study
 class Pass:
     """One pass over a study.
 
-    ``stored``: all runs in the store by trial key, or ``STUDY``, if this pass has read them.
-    ``points``: how many were sent, by key of each trial that has begun. ``faults``: each with the
-    name of its trial.
+    ``stored``: all runs of the study in the store by trial key, or ``STUDY``, if this pass has read
+    them. ``points``: how many were sent, by key of each trial that was replayed. ``faults``: each
+    with the name of its trial.
     """
 
     files: Snapshot

@@ -1,5 +1,5 @@
-"""What the test of one difference says, as a word, a mark and a sentence. Each kind of finding has
-its own."""
+"""What the test of one difference says, as a word, a mark, a sentence and a phrase. Each kind of
+finding has its own."""
 
 from dataclasses import dataclass
 from typing import Literal
