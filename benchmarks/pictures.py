@@ -23,7 +23,7 @@ from tracking.mlflow.ledger import experiment_of
 from tracking.mlflow.view import page_address
 from tracking.report.page import Content, page
 from tracking.study import Study, read_study
-from tracking.table.columns import whole_table
+from tracking.table.study_table import whole_table
 from tracking.uri import default_uri
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -20,7 +20,8 @@ from benchmarks.record import RESULTS, heading, provenance, write
 from benchmarks.sheet import Sheet, to_markdown, to_terminal
 from tracking.card import Metric
 from tracking.statistics.seeds.family import finite
-from tracking.statistics.table_rows import TableRow, table
+from tracking.statistics.table_row import TableRow
+from tracking.statistics.table_rows import table
 from tracking.study import Study, read_study
 from tracking.words import listed
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from joined_ray import JoinedRay, shared_ray
 
-from sweeps.config.hydra import Library
+from sweeps.config.hydra.composer import Composer
 from sweeps.preflight.machine import cpus, memory
 from sweeps.trees import Tree
 
@@ -124,23 +124,23 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _each_composition_once() -> Generator[None]:
     """Hydra takes 0.07 s for a row. The same files with the same options are composed once per
     process."""
-    compose = Library._compose
+    compose = Composer._compose
     composed = dict[Any, Tree]()
 
-    def once(library: Library, options: tuple[str, ...]) -> Tree:
+    def once(composer: Composer, options: tuple[str, ...]) -> Tree:
         files = sorted(
-            file for folder in library.folders.searched for file in folder.glob("**/*.yaml")
+            file for folder in composer.folders.searched for file in folder.glob("**/*.yaml")
         )
         state = (
-            library.folders.searched,
+            composer.folders.searched,
             options,
-            repr(library.task.base),
+            repr(composer.folders.source.task.base),
             *((file, file.stat().st_mtime_ns, file.stat().st_ino) for file in files),
         )
         if state not in composed:
-            composed[state] = compose(library, options)
+            composed[state] = compose(composer, options)
         return composed[state]
 
-    Library._compose = once  # type: ignore[method-assign]
+    Composer._compose = once  # type: ignore[method-assign]
     yield
-    Library._compose = compose  # type: ignore[method-assign]
+    Composer._compose = compose  # type: ignore[method-assign]

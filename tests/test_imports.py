@@ -159,6 +159,8 @@ def test_tracking_imports_nothing_of_ours_and_neither_torch_nor_a_scheduler() ->
 @pytest.mark.parametrize(
     ("library", "places"),
     [
+        ("hydra", ("sweeps/config/hydra",)),
+        ("omegaconf", ("sweeps/config/hydra",)),
         ("sentencepiece", ("transformer/data/vocabulary.py",)),
         ("sacrebleu", ("transformer/decoding", "transformer/data/sacrebleu_sets.py")),
         ("sacremoses", ("transformer/decoding/evaluation.py",)),

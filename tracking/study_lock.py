@@ -12,7 +12,7 @@ from tracking.card import Metric
 from tracking.files import DamagedFileError, Form, read_object, unless_damaged, write_atomic
 from tracking.statistics.references import with_names
 from tracking.statistics.seeds.finding import ALPHA
-from tracking.statistics.table_rows import BASE
+from tracking.statistics.table_row import BASE
 from tracking.study import Study, seconds
 from tracking.uri import without_password
 from tracking.words import cell_text, grouped, listed, row_and_seed, trial_name

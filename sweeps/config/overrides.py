@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sweeps.config.hydra import FIXED, Library, TypedOverride, parsed
+from sweeps.config.hydra.typed_override import TypedOverride, parsed
+from sweeps.config.library import Library
+from sweeps.config.schema import FIXED
 from sweeps.config.settings import VARY, at_home
 from sweeps.config.tasks import known_tasks
 from sweeps.fields import is_text
@@ -170,17 +172,16 @@ class _Reader:
                 overrides[name] = f"{group}={name}"
         return overrides
 
-    def _is_supported(self, typed: TypedOverride) -> bool:
+    def _is_supported(self, override: TypedOverride) -> bool:
         """Whether the key and the form of the override are right. Its problem is kept; values are
         not checked."""
-        key = typed.key
-        override = typed.override
-        own_form = f"{key}={typed.value_text}"
+        key = override.key
+        own_form = f"{key}={override.value_text}"
         n_problems = len(self.problems)
-        if override.is_hydra_override():
+        if override.sets_hydra:
             allowed = next(words for start, words in HYDRAS_OWN.items() if key.startswith(start))
             self._refuse(key, "is a setting of Hydra's own program", allowed)
-        elif override.is_delete():
+        elif override.removes_key:
             self._refuse(key, "cannot be removed", "set another value")
         elif key not in (*self.library.groups, *self.library.keys):
             unknown = self.library.hints.unknown_key(key, self.library.groups)
@@ -189,22 +190,22 @@ class _Reader:
             fault = "names a package after @, but each group has a fixed package"
             allowed = f"remove @{override.package}"
             self._refuse(f"{key}@{override.package}", fault, allowed, own_form)
-        elif override.is_add() or override.is_force_add():
+        elif override.adds_key:
             fault = 'begins with "+", which adds a key'
             allowed = "every key already exists; remove the +"
             self._refuse(key, fault, allowed, own_form)
-        elif typed.is_sweep:
-            self._check_sweep(typed)
+        elif override.is_sweep:
+            self._check_sweep(override)
         return len(self.problems) == n_problems
 
-    def _check_sweep(self, typed: TypedOverride) -> None:
+    def _check_sweep(self, override: TypedOverride) -> None:
         """Refuse several values of a key if they cannot make rows or seeds."""
-        key = typed.key
+        key = override.key
         group = key.split(".")[0]
         if not self.sweeps:
             allowed = "give one value; only `plan` and `sweep` take several"
             self._refuse(key, "lists several values", allowed)
-        elif typed.override.is_interval_sweep():
+        elif override.is_interval:
             self._refuse(
                 key, "is an interval", "list its values, such as 0.1,0.2, or use range(1,4)"
             )
@@ -237,22 +238,22 @@ class _Reader:
         typed_texts = _typed_texts(override) if is_text(self.library.keys[key]) else []
         if typed_texts:
             return [_as_text(key, text) for text in typed_texts]
-        return [_as_read(key, text) for text in override.value_texts]
+        return [_plain_value(key, text) for text in override.value_texts]
 
     def _refuse(self, key: str, fault: str, allowed: str, suggestion: str | None = None) -> None:
         nearest_text = suggestion and for_shell(suggestion)
         self.problems.append(Problem(key, fault, allowed, nearest_text, COMMAND_LINE))
 
 
-def _as_read(key: str, text: str) -> Any:
+def _plain_value(key: str, text: str) -> Any:
     """The value as Hydra reads it."""
     override = parsed(f"{key}={text}")
-    return override.value() if override else text
+    return override.value if override else text
 
 
 def _as_text(key: str, text: str) -> Any:
     """The same, but the text itself for a number."""
-    value = _as_read(key, text)
+    value = _plain_value(key, text)
     return text if isinstance(value, int | float) else value
 
 

@@ -32,6 +32,8 @@ from tracking.words import LONGEST_VALUE, cell_text
 
 PLATFORM = ("row", "scale", "cluster", "sweep", "tracking", "paths")
 """The groups of keys that every task has."""
+FIXED = ("scale", "cluster", "tracking", "sweep")
+"""Those whose option is the same for all rows."""
 
 
 class Schema:

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from sweeps.config.files import BASE
-from sweeps.config.hydra import Library
+from sweeps.config.library import Library
 from sweeps.config.overrides import Overrides
 from sweeps.config.settings import Settings, Sweep
 from sweeps.config.tasks import DEFAULT_TASK

@@ -2,7 +2,8 @@
 
 From outside to inside: `opening` locks the study and prepares its data. `queue` gives trials to
 processes. `recording` writes their events, `progress` shows them, and `syncer` sends them to
-MLflow. `failures` explains why an attempt ended, and `stopping` handles signals and requests.
-`sweep` starts or joins Ray, and `tune` requests processes. A `trial_process` polls its worker
-`group`; `worker_process` is one of them.
+MLflow. `trial_states` has the state of each trial, and `sweep_view` shows the trials' files.
+`failures` explains why an attempt ended, and `stopping` handles signals and requests. `sweep`
+starts or joins Ray, and `tune` requests processes. A `trial_process` polls its worker `group`;
+`worker_process` is one of them.
 """

@@ -64,8 +64,8 @@ from tracking.code import Code
 from tracking.provenance import own_files
 
 T = TypeVar("T")
-Waits = Generator[None, None, T]
-"""A part of the beginning. It yields whenever it waits longer than one poll."""
+Waits = Generator[list[Any], None, T]
+"""A part of the beginning. It yields the calls that it waits for, until all are answered."""
 
 
 @ray.remote(max_restarts=0, concurrency_groups={"poll": 1})
@@ -236,12 +236,13 @@ class WorkerGroup:
         self._polls = {}
 
     def _continue_beginning(self, beginning: Waits[None], within_s: float) -> Sequence[Event]:
-        """Continue the start of the workers within that time. Returns the event if one of them
-        cannot start."""
-        self._within_s = within_s
+        """Continue the start of the workers until they take longer than that to answer. Returns the
+        event if one of them cannot start."""
         try:
-            next(beginning)
-        except StopIteration:
+            for calls in beginning:
+                _, unanswered = ray.wait(calls, num_returns=len(calls), timeout=within_s)
+                if unanswered:
+                    return []
             self._beginning = None
         except CannotBeginError as error:
             return [error.event]
@@ -262,8 +263,7 @@ class WorkerGroup:
         self._silence = Silence(self._stall_s)
 
     def _ensure_workers(self) -> Waits[None]:
-        """The idle workers if all of them answer, otherwise new ones. Another node may have come
-        with them."""
+        """The idle workers if all of them answer, otherwise new ones, perhaps on another node."""
         with suppress(RayError):
             if self._workers:
                 self._places = yield from self._locate_workers(IDLE_ANSWER_S)
@@ -279,20 +279,7 @@ class WorkerGroup:
         """Where the workers run. Raises RayError if one of them is gone or does not answer."""
         compared = self._packages is not None
         calls = [worker.place.remote(compared) for worker in self._workers]
-        return (yield from self._wait_for(calls, within_s))
-
-    def _wait_for(self, calls: list[Any], within_s: float) -> Waits[list[Any]]:
-        """The answers to all these calls. Raises RayError once one has failed or that time is
-        over."""
-        deadline = time.monotonic() + within_s
-        while True:
-            ready, waiting = ray.wait(calls, num_returns=len(calls), timeout=self._within_s)
-            ray.get(ready)  # raises
-            if not waiting:
-                return list(ray.get(calls))
-            if time.monotonic() > deadline:
-                raise GetTimeoutError
-            yield
+        return (yield from _answers(calls, within_s))
 
     def _refuse_unfit_nodes(self) -> None:
         """Raise CannotBeginError for a node with other packages: the trial would train with other
@@ -313,13 +300,13 @@ class WorkerGroup:
         assigned = [
             worker.take.remote(assignment, self._stall_s, self._code) for worker in self._workers
         ]
-        [start] = yield from self._wait_for([first.newest.remote()], within)
+        [start] = yield from _answers([first.newest.remote()], within)
         if isinstance(start, Failed | Lost):
             raise CannotBeginError(start)
         loaded = [worker.load.remote(start) for worker in other_workers]
-        for failure in filter(None, (yield from self._wait_for([*assigned, *loaded], within))):
+        for failure in filter(None, (yield from _answers([*assigned, *loaded], within))):
             raise CannotBeginError(failure)
-        [address] = yield from self._wait_for([first.address.remote()], within)
+        [address] = yield from _answers([first.address.remote()], within)
         for worker in self._workers:
             worker.run.options(name=assignment.trial).remote(len(self._workers), address)
 
@@ -398,3 +385,16 @@ def _start_workers(cluster: Cluster) -> list[Any]:
         ).remote(rank)
         for rank in range(cluster.workers)
     ]
+
+
+def _answers(calls: list[Any], within_s: float) -> Waits[list[Any]]:
+    """The answers to all these calls. Raises RayError once one has failed or that time is over."""
+    deadline = time.monotonic() + within_s
+    while True:
+        answered, unanswered = ray.wait(calls, num_returns=len(calls), timeout=0)
+        ray.get(answered)  # raises
+        if not unanswered:
+            return list(ray.get(calls))
+        if time.monotonic() > deadline:
+            raise GetTimeoutError
+        yield calls

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from sweeps.processes.events import Event, Failed, Finished, Lost, Order
+from sweeps.processes.events import Assignment, Event, Failed, Finished, Lost, Order
 from sweeps.processes.times import POLL_S, POLLS_PER_S, REPEAT_S
 from sweeps.running.failures import MAY_BE_MEMORY
 from sweeps.running.progress import Progress
@@ -94,14 +94,8 @@ class Queue:
             give(NOTHING)
             return
         self._waiting.remove(name)
-        recorder = self.recorders[name]
-        self._record(name, recorder.begin)
-        try:
-            assignment = self._record(name, recorder.assignment)
-        except WithoutWeightsError as error:
-            assignment = None
-            self._fail(name, str(error), "")
-        if assignment is None:  # without weights, or its folder was removed
+        assignment = self._begin(name)
+        if assignment is None:
             self.start(process, give)
             return
         busy = Busy(name, Order(assignment), give)
@@ -115,15 +109,34 @@ class Queue:
         busy = self._busy.get(process)
         if busy is None or busy.trial in self._removed:  # no trial, or its folder is gone
             return
-        name = busy.trial
-        for event in events:
-            if self._record(name, partial(self.recorders[name].take, attempt, event)):
-                self.progress.take(name, event)
-                self._count(event)
-                if isinstance(event, Finished) and event.diverged is None:
-                    self._trained.add(name)
-                    self._leave_unscorable_rows(name)
+        with suppress(RemovedError):
+            for event in events:
+                self._take_event(busy.trial, attempt, event)
         self._leave_unscorable()
+
+    def _begin(self, name: str) -> Assignment | None:
+        """Record the start of an attempt. None if the trial fails before it: its folder was
+        removed, or the weights that it scores are gone."""
+        recorder = self.recorders[name]
+        try:
+            self._record(name, recorder.begin)
+            return self._record(name, recorder.assignment)
+        except RemovedError:
+            return None
+        except WithoutWeightsError as error:
+            self._fail(name, str(error), "")
+            return None
+
+    def _take_event(self, name: str, attempt: int, event: Event) -> None:
+        """Record and show one event, unless it is of an older attempt. Raises RemovedError."""
+        is_of_this_attempt = self._record(name, partial(self.recorders[name].take, attempt, event))
+        if not is_of_this_attempt:
+            return
+        self.progress.take(name, event)
+        self._count(event)
+        if isinstance(event, Finished) and event.diverged is None:
+            self._trained.add(name)
+            self._leave_unscorable_rows(name)
 
     def _is_ready(self, name: str) -> bool:
         """Whether the trial trains, or the weights that it scores are trained."""
@@ -133,7 +146,7 @@ class Queue:
     def _leave_unscorable(self) -> None:
         """Skip the trials whose host ended in this run without weights: a later run may have
         them."""
-        over = self.progress.ended() - self._trained
+        over = self.progress.trials.ended() - self._trained
         for name in [name for name in self._waiting if self._hosts.get(name) in over]:
             self._waiting.remove(name)
             self.progress.leave(name, f"{self._hosts[name]} has no weights to score")
@@ -141,10 +154,11 @@ class Queue:
     def _leave_unscorable_rows(self, host: str) -> None:
         """Skip the trials that need a step of this host's weights that it has not saved."""
         for name in [name for name in self._waiting if self._hosts.get(name) == host]:
-            fault = self._record(name, self.recorders[name].fault_of_weights)
-            if fault:
-                self._waiting.remove(name)
-                self.progress.leave(name, f"it {fault}")
+            with suppress(RemovedError):  # it has failed; `start` passes over it
+                fault = self._record(name, self.recorders[name].fault_of_weights)
+                if fault:
+                    self._waiting.remove(name)
+                    self.progress.leave(name, f"it {fault}")
 
     def _count(self, event: Event) -> None:
         if isinstance(event, Finished):
@@ -167,9 +181,10 @@ class Queue:
     def end(self, process: str) -> None:
         """Note that the process is done with its trial, or had none to begin."""
         busy = self._busy.pop(process, None)
-        if busy is not None and busy.trial not in self.progress.ended():
+        if busy is not None and busy.trial not in self.progress.trials.ended():
             # it was to stop before it began
-            self._record(busy.trial, partial(self.recorders[busy.trial].end, "interrupted"))
+            with suppress(RemovedError):
+                self._record(busy.trial, partial(self.recorders[busy.trial].end, "interrupted"))
             self.progress.skip(busy.trial)
         self._leave_unscorable()
 
@@ -179,7 +194,7 @@ class Queue:
         ``died`` returns the cause if the workers have not reported one.
         """
         busy = self._busy.pop(process, None)
-        if busy is None or busy.trial in self.progress.ended():
+        if busy is None or busy.trial in self.progress.trials.ended():
             return
         name = busy.trial
         lost = self.recorders[name].lost or died()
@@ -224,7 +239,7 @@ class Queue:
             yield
         except KeyboardInterrupt as error:
             # first: another signal may end what follows
-            interrupted = self.stopping.with_lines(error, self.progress.resume_lines())
+            interrupted = self.stopping.with_lines(error, self.progress.trials.resume_lines())
             self.close()
             raise interrupted from None
 
@@ -234,8 +249,9 @@ class Queue:
         if lost.unfit:
             self.stopping.end(lost.cause)
         self._short = self._short | {name} if lost.memory else self._short - {name}
-        self._record(name, partial(self.recorders[name].give_up, lost.cause, lost.details))
-        if name in self._removed:
+        try:
+            self._record(name, partial(self.recorders[name].give_up, lost.cause, lost.details))
+        except RemovedError:
             return
         if self.stopping.requested_for(name):
             self.progress.lose(name, lost.cause)
@@ -244,20 +260,20 @@ class Queue:
             self._waiting.appendleft(name)
 
     def _fail(self, name: str, cause: str, details: str) -> None:
-        self._record(name, partial(self.recorders[name].fail, cause, details))
-        if name not in self._removed:
+        with suppress(RemovedError):
+            self._record(name, partial(self.recorders[name].fail, cause, details))
             self.progress.fail(name, cause)
 
     def _stop(self) -> None:
         if not self.progress.stopping:
             self._send(self._busy.values())
             self.progress.stop(self.stopping.fault)
-        if not self._busy and not self.progress.complete():
-            raise self.stopping.interrupted(self.progress.resume_lines())
+        if not self._busy and not self.progress.trials.complete():
+            raise self.stopping.interrupted(self.progress.trials.resume_lines())
 
     def _stop_one(self, name: str) -> None:
         """Stop one trial after its step; a pending one never starts."""
-        if name not in self.recorders or name in self.progress.ended():
+        if name not in self.recorders or name in self.progress.trials.ended():
             return
         begun = any(busy.trial == name for busy in self._busy.values())
         if not begun:
@@ -273,21 +289,25 @@ class Queue:
                 replace(busy.order, stop=self.stopping.requested_for(busy.trial), poll_s=poll_s)
             )
 
-    def _record(self, name: str, act: Callable[[], T]) -> T | None:
-        """Call ``act`` and return its result; None if the trial's folder was removed, which ends
-        the trial. While storage is away, ``act`` is repeated.
+    def _record(self, name: str, act: Callable[[], T]) -> T:
+        """Call ``act`` and return its result. While storage is away, ``act`` is repeated.
 
-        Raises UnrecordedError.
+        Raises UnrecordedError, and RemovedError if the trial's folder was removed, which ends the
+        trial.
         """
         if name in self._removed:
-            return None
+            raise RemovedError
         try:
             return self.recorders[name].patiently(act, partial(self.progress.notice, name))
         except RemovedError:
-            self._removed.add(name)
-            self.progress.fail(name, REMOVED)
-            for busy in self._busy.values():
-                if busy.trial == name:
-                    busy.order = NOTHING
-                    self._send([busy])
-            return None
+            self._end_removed(name)
+            raise
+
+    def _end_removed(self, name: str) -> None:
+        """Show that the trial's folder was removed, and let its process end."""
+        self._removed.add(name)
+        self.progress.fail(name, REMOVED)
+        for busy in self._busy.values():
+            if busy.trial == name:
+                busy.order = NOTHING
+                self._send([busy])

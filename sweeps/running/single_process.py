@@ -68,7 +68,7 @@ class _Lone:
             with watched, self._queue.stopping.gentle():
                 self._work()
             if self._recorder.stopped:
-                raise self._queue.stopping.interrupted(self._queue.progress.resume_lines())
+                raise self._queue.stopping.interrupted(self._queue.progress.trials.resume_lines())
 
     def _work(self) -> None:
         try:
@@ -84,7 +84,9 @@ class _Lone:
         except (RemovedError, UnrecordedError):
             raise
         except BdbQuit:
-            raise self._queue.stopping.interrupted(self._queue.progress.resume_lines()) from None
+            raise self._queue.stopping.interrupted(
+                self._queue.progress.trials.resume_lines()
+            ) from None
         except BaseException as error:  # whatever the user's code raises
             if not is_fault_of_code(error):
                 raise

@@ -71,7 +71,7 @@ def run_plan(
                 try:
                     _run_on_ray(plan, progress, stopping, command, connection)
                 finally:  # an interruption must not remove the logs of a failure
-                    connection.failed = progress.failed()
+                    connection.failed = progress.trials.failed()
         return stopping.trials
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from sweeps.problems import Typo, refusal
 from tracking.card import Metric
 from tracking.files import unless_damaged
-from tracking.statistics.table_rows import BASE
+from tracking.statistics.table_row import BASE
 from tracking.study import Study
 from tracking.words import number
 

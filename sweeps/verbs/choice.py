@@ -11,11 +11,11 @@ from sweeps.planning.studies.study_overrides import chosen
 from sweeps.problems import Problem
 from sweeps.verbs.names import NameCheck, rows_of, split_names
 from tracking.statistics.study_findings import StudyFindings, find
-from tracking.statistics.table_rows import BASE, TableRow
+from tracking.statistics.table_row import BASE, TableRow
 from tracking.statistics.table_rows import table as table_rows
 from tracking.study import Study, study_of_metrics, study_of_seeds
-from tracking.table.columns import StudyTable, View
 from tracking.table.layout import column_names, viewed
+from tracking.table.study_table import StudyTable, View
 
 if TYPE_CHECKING:
     from sweeps.config.settings import Settings
@@ -124,28 +124,35 @@ class Choice:
 
     def table(self) -> StudyTable:
         """The chosen table. Raises RefusedError with every name that the study does not have."""
-        check = self.check
-        options = self.options
         seeds = self._seeds()
         study = self._with_metrics(study_of_seeds(self.study, seeds) if seeds else self.study)
         study_rows = rows_of(study)
-        base = check.existing_or_none("--base", options.base, study_rows, "row of the study")
+        base = self.check.existing_or_none(
+            "--base", self.options.base, study_rows, "row of the study"
+        )
         if base is not None:
             study = replace(study, references={})  # all rows are compared with this one
         shown_rows = self._rows(study_rows)
-        check.refuse()  # the columns depend on the metrics
+        self.check.refuse()  # the columns depend on the metrics
         rows = table_rows(study, base or BASE)
         full_table = StudyTable(study, rows, self._findings(study, rows, base or BASE))
+        view = self._view(full_table, shown_rows, seeds)
+        self.check.refuse()
+        return viewed(replace(full_table, view=view))
+
+    def _view(
+        self, full_table: StudyTable, shown_rows: Sequence[str], seeds: tuple[int, ...]
+    ) -> View:
+        """The chosen view. Names that the table does not have become problems of the check."""
+        options = self.options
         allowed = column_names(full_table, self.study.task.headline)
         columns: list[str] = []
         if options.columns is not None:
-            columns = check.existing_in_list("--columns", options.columns, allowed, "column")
-        sort = check.existing_or_none("--sort", options.sort, allowed, "column")
-        check.refuse()
-        view = View(
+            columns = self.check.existing_in_list("--columns", options.columns, allowed, "column")
+        return View(
             rows=tuple(shown_rows),
             columns=tuple(columns),
-            sort=sort,
+            sort=self.check.existing_or_none("--sort", options.sort, allowed, "column"),
             best=options.best,
             intervals=options.intervals,
             seeds=seeds,
@@ -155,7 +162,6 @@ class Choice:
             caption=options.caption,
             label=options.label or "",
         )
-        return viewed(replace(full_table, view=view))
 
     def study_with_chosen_seeds(self) -> Study:
         """The study with the seeds of ``sweep.seeds``. Raises RefusedError."""

@@ -43,7 +43,8 @@ from tracking.files import DamagedFileError
 from tracking.observed.record import observed_line
 from tracking.published_study import is_published
 from tracking.shell import shell_line
-from tracking.statistics.table_rows import BASE, table
+from tracking.statistics.table_row import BASE
+from tracking.statistics.table_rows import table
 from tracking.study import Study, StudyTrial, last_active, last_asked, read_study
 from tracking.study import studies as recorded
 from tracking.study_lock import lock_line

@@ -15,7 +15,7 @@ from sweeps.verbs.choice import SELECTING_RECORDED, Choice
 from sweeps.verbs.command import OverrideList, guarded, taken_study
 from tracking.observed.record import is_observed
 from tracking.study import Study
-from tracking.table.columns import StudyTable
+from tracking.table.study_table import StudyTable
 
 if TYPE_CHECKING:
     from sweeps.config.settings import Settings

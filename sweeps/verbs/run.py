@@ -23,8 +23,8 @@ from sweeps.verbs.command import (
 )
 from sweeps.verbs.report import write_report
 from tracking.study import read_study
-from tracking.table.columns import whole_table
 from tracking.table.layout import shown
+from tracking.table.study_table import whole_table
 from tracking.words import listed
 
 if TYPE_CHECKING:

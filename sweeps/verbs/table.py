@@ -15,7 +15,7 @@ from sweeps.verbs.command import OverrideList, guarded, taken_study
 from sweeps.verbs.names import NameCheck, split_names
 from tracking.observed.record import is_observed
 from tracking.study import Study
-from tracking.table.columns import StudyTable
+from tracking.table.study_table import StudyTable
 from tracking.words import listed
 
 LABEL = re.compile(r"[A-Za-z0-9:._/+-]+")

@@ -8,10 +8,11 @@ from typing import Any
 from rich.console import Console
 from studies_on_disk import DECODE, begin, finish, make_study
 
-from tracking.statistics.table_rows import TableRow, table
+from tracking.statistics.table_row import TableRow
+from tracking.statistics.table_rows import table
 from tracking.study import Study
 from tracking.table import layout
-from tracking.table.columns import StudyTable
+from tracking.table.study_table import StudyTable
 
 
 def scored(folder: Path, *settings: tuple[str, int, Mapping[str, Any]]) -> Study:

@@ -130,7 +130,7 @@ def test_a_run_is_compared_with_the_row_that_the_table_compares_it_with(tmp_path
         for trial in trials
     }
     assert rows == {"base": ["base"], "a_heads_1": ["base"], "c_layers_2": ["a_heads_1"]}
-    assert rows == {row.row: [row.reference] for row in table(with_own)}
+    assert rows == {row.row: [row.comparison.reference] for row in table(with_own)}
 
 
 def test_a_study_is_not_sent_as_new_runs_while_another_process_sends_it(tmp_path: Path) -> None:

@@ -39,7 +39,9 @@ def tagged(tmp_path: Path) -> Study:
 
 def test_the_formats_of_the_table_have_its_columns_only(finished: Study) -> None:
     rows = table(finished)
-    assert (rows[0].scores["accuracy"], rows[1].deltas["accuracy"]) == pytest.approx((0.91, 0.04))
+    assert (rows[0].scores["accuracy"], rows[1].comparison.deltas["accuracy"]) == pytest.approx(
+        (0.91, 0.04)
+    )
     head, *lines = csv.reader(io.StringIO(table_text("csv", finished)))
     assert head == [
         *("row", "group", "change", "seeds", "steps", "accuracy", "params", "flops", "seconds"),
@@ -93,7 +95,7 @@ def test_nothing_of_translation_is_shown(finished: Study, tagged: Study, width: 
 def test_three_metrics_on_two_sets(tagged: Study) -> None:
     base, deep = table(tagged)
     assert base.scores == {"f1": 91.25, "error": 0.125, "accuracy": 0.5}
-    assert deep.deltas == {"f1": -1.0, "error": 0.0, "accuracy": 0.25}
+    assert deep.comparison.deltas == {"f1": -1.0, "error": 0.0, "accuracy": 0.25}
     text = table_text("md", tagged)
     assert (
         "F1 [micro] and error: measured on dev, threshold 0.5; accuracy: measured on test, "
@@ -159,7 +161,7 @@ def test_seeds_that_stopped_before_their_steps_are_marked_in_every_output(
     rows = table(study)
     note = "stopped at 10 of 500 (s2)"
     below = "planned steps; means include these seeds: wide (seed 2)."
-    assert [(row.scores["accuracy"], row.note) for row in rows] == [
+    assert [(row.scores["accuracy"], row.notes.full) for row in rows] == [
         (pytest.approx(0.91), ""),
         (0.95, note),
     ]

@@ -11,7 +11,7 @@ from tracking.mlflow.pages import run_files
 from tracking.published_study import copy_finished
 from tracking.report.page import Content, page
 from tracking.study import Study
-from tracking.table.columns import whole_table
+from tracking.table.study_table import whole_table
 
 PICTURE = '<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>'
 

@@ -4,7 +4,7 @@ out."""
 from collections import Counter
 
 from tracking.buckets.bucket_scores import BucketScores
-from tracking.statistics.seeds.finding import SAYS, same_scores
+from tracking.statistics.seeds.finding import FINDING_WORDS, same_scores, sentence
 from tracking.table.source_captions import lock_lines
 from tracking.table.tested_captions import delta_notes
 from tracking.words import count_of, grouped, listed
@@ -52,9 +52,13 @@ def _tested_line(scores: BucketScores) -> str:
     if not tested_rows:
         return f"Nothing is tested: {reasons}."
     marks = {findings.mark(row, metric) for row in scores.drift.rows for metric in scores.metrics}
-    words = [f"{mark} {text.format(than='')}" for mark, text in SAYS.values() if mark in marks]
+    meanings = [
+        f"{words.mark} {sentence(kind)}"
+        for kind, words in FINDING_WORDS.items()
+        if words.mark in marks
+    ]
     rows = count_of(len(tested_rows), "row")
-    line = f"Only last minus first is tested, over seeds of {rows} (Holm): {'; '.join(words)}."
+    line = f"Only last minus first is tested, over seeds of {rows} (Holm): {'; '.join(meanings)}."
     return f"{line} Not tested: {reasons}." if reasons else line
 
 

@@ -16,12 +16,13 @@ from tracking.buckets.quantity import Quantity, Sample, UngroupedError, quantity
 from tracking.card import Metric
 from tracking.files import unless_damaged
 from tracking.statistics.means import deviation, metric_mean, minus
+from tracking.statistics.row_comparison import deltas_at_common_seeds
 from tracking.statistics.samples import Floats, Statistics, evaluated, scores
 from tracking.statistics.study_findings import over_seeds
-from tracking.statistics.table_rows import TableRow, deltas_at_common_seeds
+from tracking.statistics.table_row import TableRow
 from tracking.statistics.table_rows import table as table_of
 from tracking.study import Study, StudyTrial
-from tracking.table.columns import StudyTable
+from tracking.table.study_table import StudyTable
 from tracking.words import listed, trial_name
 
 NO_COUNTS = "no counts"
@@ -194,25 +195,27 @@ def _with_scores(
         has_mean = row.scores[name] is not None
         means[name] = metric_mean(metric, [*values_of_seed.values()]) if has_mean else None
         deviations[name] = deviation([*values_of_seed.values()]) if has_mean else None
-    lost_counts = row.seeds > 0 and not seeds
+    notes = row.notes
+    if row.seeds > 0 and not seeds:
+        notes = replace(notes, full=NO_COUNTS, brief=NO_COUNTS)
     return replace(
         row,
         seeds=len(seeds),
         scores=means,
         sd=deviations,
         seed_values=seed_values,
-        note=NO_COUNTS if lost_counts else row.note,
-        brief=NO_COUNTS if lost_counts else row.brief,
+        notes=notes,
     )
 
 
 def _with_deltas(study: Study, row: TableRow, rows: Mapping[str, TableRow]) -> TableRow:
     """The row with its differences from its reference, where the study's table has one."""
-    reference = rows.get(row.reference)
+    comparison = row.comparison
+    reference = rows.get(comparison.reference)
     if reference is None:
         return row
     metrics = study.task.metrics
-    if row.paired:
+    if comparison.paired:
         new_deltas = deltas_at_common_seeds(metrics, row, reference)
     else:
         new_deltas = {}
@@ -221,8 +224,11 @@ def _with_deltas(study: Study, row: TableRow, rows: Mapping[str, TableRow]) -> T
     deltas = dict[str, float | None]()
     for metric in metrics:
         name = metric.name
-        deltas[name] = None if row.deltas[name] is None else new_deltas[name]
-    return replace(row, reference_seeds=reference.finished_seeds, deltas=deltas, common_deltas={})
+        deltas[name] = None if comparison.deltas[name] is None else new_deltas[name]
+    new_comparison = replace(
+        comparison, reference_seeds=reference.finished_seeds, deltas=deltas, common_deltas={}
+    )
+    return replace(row, comparison=new_comparison)
 
 
 def _drift(

@@ -12,9 +12,10 @@ from tracking.buckets.bucket import Bucket
 from tracking.buckets.bucket_caption import caption
 from tracking.buckets.bucket_scores import BucketScores
 from tracking.card import TESTED, Metric
-from tracking.statistics.table_rows import TableRow
-from tracking.table.columns import StudyColumn, StudyTable, change_of, columns_of
+from tracking.statistics.table_row import TableRow
+from tracking.table.columns import StudyColumn, change_of, columns_of
 from tracking.table.latex import latex
+from tracking.table.study_table import StudyTable
 from tracking.table.text import (
     FOR_PROGRAMS,
     LEAST,
@@ -105,8 +106,8 @@ def _for_people(
 
 def _change(scores: BucketScores, row: TableRow) -> str:
     change = change_of(row) + scores.whole.findings.row_mark(row)
-    has_note = row.brief not in ("", row.status)
-    return f"{change}\n{row.brief}" if has_note else change
+    has_note = row.notes.brief not in ("", row.status)
+    return f"{change}\n{row.notes.brief}" if has_note else change
 
 
 def _metric_columns(
@@ -181,7 +182,7 @@ def _program_columns() -> list[Column[BucketLine]]:
         _of_table("delta", "delta_"),
         *(_of_table(name, f"{name}_") for name in TESTED),
         _of_table("finding", "finding_"),
-        program_column("note", lambda line: line.row.note),
+        program_column("note", lambda line: line.row.notes.full),
     ]
 
 

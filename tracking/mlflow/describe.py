@@ -20,7 +20,8 @@ from tracking.mlflow.runs import BEST, DELTA, LAST, PUBLISHED, TRAINING, Point, 
 from tracking.provenance import prepared_place
 from tracking.statistics.means import minus
 from tracking.statistics.references import hosts_of, reference_of
-from tracking.statistics.table_rows import BASE, TableRow, table
+from tracking.statistics.table_row import BASE, TableRow
+from tracking.statistics.table_rows import table
 from tracking.study import Study, StudyTrial, dotted
 from tracking.trial import TrialFolder
 from tracking.uri import MASK, is_secret, without_password
@@ -77,9 +78,9 @@ class Described:
         (row,) = self._rows_of(self.trial)
         (base_row,) = self._rows_of(*base_of(self.study))
         deltas = {}
-        for name in row.deltas:
+        for name in row.comparison.deltas:
             deltas[name] = minus(row.scores[name], base_row.scores[name])
-        return replace(row, deltas=deltas)
+        return replace(row, comparison=replace(row.comparison, deltas=deltas))
 
     def _rows_of(self, *trials: StudyTrial) -> list[TableRow]:
         """The table of these trials alone."""
@@ -301,10 +302,13 @@ class Described:
     def _compared(self) -> dict[str, Any]:
         """`delta/<metric>`: the run's difference from its row's reference. `published/<name>`, in
         millions for `params_m`, and `published/delta/<metric>` from the published base."""
-        values = {f"{DELTA}{legal(name)}": value for name, value in self.row.deltas.items()}
-        for name, value in self.row.published.items():
+        row = self.row
+        values = dict[str, Any]()
+        for name, value in row.comparison.deltas.items():
+            values[f"{DELTA}{legal(name)}"] = value
+        for name, value in row.published.items():
             values[f"{PUBLISHED}{legal(name)}"] = value
-        for name, value in self.row.published_deltas.items():
+        for name, value in row.comparison.published_deltas.items():
             values[f"{pages.PUBLISHED_DELTA}{legal(name)}"] = value
         return values
 

@@ -18,10 +18,11 @@ from tracking.files import read_whole, unless_damaged
 from tracking.json_lines.journal import JournalLine
 from tracking.mlflow.names import legal, legal_curve
 from tracking.mlflow.runs import BEST, DELTA, FINAL, LAST, PUBLISHED
-from tracking.statistics.table_rows import BASE, TableRow
+from tracking.statistics.table_row import BASE, TableRow
 from tracking.study import Study, StudyTrial
-from tracking.table.columns import StudyTable, columns_of
+from tracking.table.columns import columns_of
 from tracking.table.layout import table_text
+from tracking.table.study_table import StudyTable
 from tracking.trial import OTHER_FOLDERS, TrialFolder
 from tracking.uri import shown_tree, without_password
 

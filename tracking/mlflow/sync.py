@@ -25,9 +25,9 @@ from filelock import Timeout
 from tracking.error_causes import cause_of
 from tracking.files import DamagedFileError
 from tracking.mlflow.ledger import note, sync_lock
-from tracking.mlflow.other_folder import OtherFolderError
-from tracking.mlflow.pass_outcome import PassOutcome
-from tracking.mlflow.replay import Replay
+from tracking.mlflow.replay.other_folder import OtherFolderError
+from tracking.mlflow.replay.pass_outcome import PassOutcome
+from tracking.mlflow.replay.replay import Replay
 from tracking.mlflow.store import open_store
 from tracking.uri import URI_VARIABLE, default_uri, without_password
 

@@ -22,8 +22,8 @@ from tracking.report.drawing import (
     styled,
 )
 from tracking.statistics.samples import LEAST_SAMPLES
-from tracking.statistics.table_rows import BASE, TableRow
-from tracking.table.columns import StudyTable
+from tracking.statistics.table_row import BASE, TableRow
+from tracking.table.study_table import StudyTable
 from tracking.words import signed
 
 PLOT_HEIGHT = 2.2  # inches, with title and axis
@@ -92,7 +92,7 @@ def _curves(scores: BucketScores, metric: Metric, entries: Sequence[Entry]) -> d
 def _score_text(metric: Metric, row: TableRow) -> str:
     """Such as "26.4 (−0.3)", with the difference from the reference."""
     score = metric.text(row.scores[metric.name])
-    delta = signed(row.deltas[metric.name], metric.places)
+    delta = signed(row.comparison.deltas[metric.name], metric.places)
     return f"{score} ({delta})" if delta and row.row != BASE else score
 
 
@@ -101,7 +101,7 @@ def _most_drifting(
 ) -> dict[Entry, str]:
     """The colors of base, and of the rows whose difference changes most. Others are gray."""
     colors = {entry: INK for entry in entries if entry.is_base}
-    drifts = {row.row: row.deltas[metric.name] for row in scores.drift.rows}
+    drifts = {row.row: row.comparison.deltas[metric.name] for row in scores.drift.rows}
     drifting = [entry for entry in entries if not entry.is_base and drifts[entry.row.row]]
     drifting.sort(key=lambda entry: -abs(drifts[entry.row.row] or 0.0))
     chosen = sorted(drifting[:MOST_COLORED], key=lambda entry: entry.place)

@@ -26,7 +26,7 @@ from tracking.report.drawing import (
     styled,
 )
 from tracking.shell import file_name
-from tracking.statistics.table_rows import BASE
+from tracking.statistics.table_row import BASE
 from tracking.study import Study
 from tracking.words import count_of, grouped
 

@@ -18,7 +18,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from tracking.shell import file_name
-from tracking.statistics.table_rows import BASE, TableRow
+from tracking.statistics.table_row import BASE, TableRow
 
 INK = "#1c1d22"
 MUTED = "#6e7079"

@@ -25,7 +25,7 @@ from tracking.report.drawing import (
     shortened,
     styled,
 )
-from tracking.statistics.seeds.finding import SAYS, FindingKind, label
+from tracking.statistics.seeds.finding import FINDING_WORDS, FindingKind, label
 from tracking.statistics.study_findings import StudyFindings
 from tracking.table.tested_captions import reference_words
 from tracking.words import signed
@@ -70,7 +70,7 @@ def forest(metric: Metric, entries: Sequence[Entry], findings: StudyFindings) ->
     why. None without any."""
     differences = list[Difference]()
     for entry in entries:
-        value = entry.row.deltas[metric.name]
+        value = entry.row.comparison.deltas[metric.name]
         if entry.row.row != findings.reference and value is not None:
             differences.append(_difference(metric, entry, findings, value))
     if not differences:
@@ -83,7 +83,7 @@ def _difference(metric: Metric, entry: Entry, findings: StudyFindings, value: fl
     row = entry.row
     test = findings.test(row, metric)
     interval = findings.interval(row, metric)
-    published = row.published_deltas[metric.name]
+    published = row.comparison.published_deltas[metric.name]
     value_text = signed(value, metric.places)
     if interval:
         low, high = interval
@@ -216,7 +216,9 @@ def _signs(differences: Sequence[Difference], published_words: str) -> dict[str,
         return Line2D([], [], marker=marker, color=color, markersize=4, linewidth=1.4, **style)
 
     kinds = {difference.kind for difference in differences}
-    signs = {label(kind): sign("o", COLORS.get(kind, MUTED)) for kind in SAYS if kind in kinds}
+    signs = {
+        label(kind): sign("o", COLORS.get(kind, MUTED)) for kind in FINDING_WORDS if kind in kinds
+    }
     if any(difference.interval is None for difference in differences):
         signs["not tested"] = sign("|", MUTED, linestyle="none")
     if any(difference.published is not None for difference in differences):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tracking.report.drawing import Entry
-from tracking.statistics.table_rows import BASE
+from tracking.statistics.table_row import BASE
 from tracking.study import Study
 from tracking.words import grouped
 

@@ -24,20 +24,19 @@ from tracking.report.set_scores import set_scores
 from tracking.report.trial_pictures import trial_pictures
 from tracking.statistics.references import ITS_REFERENCE
 from tracking.statistics.study_findings import StudyFindings
-from tracking.statistics.table_rows import TableRow
+from tracking.statistics.table_row import TableRow
 from tracking.study import last_active
 from tracking.table.caption import caption, cost_note, methods
 from tracking.table.columns import (
     COST_LABELS,
     DEVICE_COST_LABELS,
     StudyColumn,
-    StudyTable,
-    View,
     columns_of,
     cost_words,
     interval_of,
 )
 from tracking.table.layout import brief, published_names, score_names
+from tracking.table.study_table import StudyTable, View
 from tracking.table.tested_captions import corrected_over, reference_words
 from tracking.table.text import Column, templates
 from tracking.words import count_of
@@ -278,7 +277,7 @@ def _known_costs(table: StudyTable, names: Collection[str]) -> list[str]:
     """Those of these costs that any row has."""
     known_costs = list[str]()
     for name in names:
-        if any(getattr(row, name) is not None for row in table.rows):
+        if any(getattr(row.costs, name) is not None for row in table.rows):
             known_costs.append(name)
     return known_costs
 
@@ -333,7 +332,7 @@ def _costs(content: Content) -> dict[str, Any]:
         is_summed = name in SUMMED
         heads.append(f"{labels[name]} per seed" if is_summed else labels[name])
         sums.append(_sum(results, name, write) if is_summed else "")
-        values = [getattr(row, name) for row in table.rows]
+        values = [getattr(row.costs, name) for row in table.rows]
         highest = max(value or 0 for value in values)
         columns.append([(write(value), _share(value, highest)) for value in values])
     cells_of_rows = zip(*columns, strict=True)

@@ -19,7 +19,7 @@ from tracking.report.drawing import (
     shortened,
     styled,
 )
-from tracking.statistics.table_rows import BASE
+from tracking.statistics.table_row import BASE
 from tracking.table.columns import PARAMS
 from tracking.words import flops, parameters
 
@@ -35,7 +35,7 @@ Style = tuple[str, str]
 
 @dataclass(frozen=True)
 class Cost:
-    """The x axis of a figure; ``field`` is that of a row."""
+    """The x axis of a figure; ``field`` is that of ``RowCosts``."""
 
     field: str
     label: str
@@ -72,7 +72,7 @@ def scatters(card: Card, entries: Sequence[Entry]) -> list[Drawing]:
 def _dots(metric: Metric, entries: Sequence[Entry], cost: Cost) -> Iterator[Dot]:
     for entry in entries:
         row = entry.row
-        x = getattr(row, cost.field)
+        x = getattr(row.costs, cost.field)
         score = row.scores[metric.name]
         if x and score is not None:
             sd = row.sd.get(metric.name)
@@ -91,7 +91,7 @@ def _published_dots(metric: Metric, entries: Sequence[Entry], cost: Cost) -> Ite
         row = entry.row
         score = row.published.get(metric.name)
         millions = row.published.get(PARAMS) or base_millions
-        x = row.flops
+        x = row.costs.flops
         if cost.field == "params":
             x = millions * 1e6 if millions else None
         if x and score is not None:

@@ -10,7 +10,7 @@ from tracking.statistics.means import metric_mean
 from tracking.statistics.study_findings import MIXED_SETTINGS
 from tracking.study import Standing
 from tracking.study_lock import not_locked
-from tracking.table.columns import StudyTable
+from tracking.table.study_table import StudyTable
 
 
 def set_scores(table: StudyTable, entries: Sequence[Entry]) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tracking.card import Metric
-from tracking.statistics.table_rows import TableRow
+from tracking.statistics.table_row import TableRow
 from tracking.statistics.unlike_trials import machine_kinds
 from tracking.study import Study
 
@@ -33,7 +33,7 @@ def machine_blocks(
 ) -> MachineBlocks:
     """Of the trained rows that ``families``, by metric, test by their means."""
     kinds = machine_kinds(study)
-    trained = [row.row for row in rows if not row.shares_weights]
+    trained = [row.row for row in rows if not row.comparison.shares_weights]
     trials = Counter(kind for row in trained for kind in kinds.get(row, {}).values())
     if len(trials) < 2:
         return MachineBlocks()

@@ -21,7 +21,8 @@ from tracking.statistics.samples import (
 from tracking.statistics.seeds.family import Family, RowTest, SeedScores, family, why_untested
 from tracking.statistics.sides import Side, SidePair, pair_name, paired_trials
 from tracking.statistics.study_findings import find
-from tracking.statistics.table_rows import BASE, table
+from tracking.statistics.table_row import BASE
+from tracking.statistics.table_rows import table
 from tracking.study import StudyTrial, study_of_metrics
 from tracking.words import listed
 

@@ -13,8 +13,8 @@ from tracking.card import Metric
 from tracking.files import unless_damaged
 from tracking.json_lines.journal import Journal, in_line
 from tracking.statistics.machine_blocks import MachineBlocks, machine_blocks
-from tracking.statistics.seeds.finding import FindingKind, same_scores
-from tracking.statistics.table_rows import TableRow
+from tracking.statistics.seeds.finding import FINDING_WORDS, phrase, same_scores
+from tracking.statistics.table_row import TableRow
 from tracking.statistics.unlike_trials import Unlike, differ_by_machine, unlike
 from tracking.study import Study
 from tracking.words import count_of, grouped, spanned
@@ -34,14 +34,6 @@ OTHER_SETTINGS = "other settings"
 """For scoring, unlike the reference's."""
 MIXED_SETTINGS = "mixed settings"
 """For scoring, unlike between seeds."""
-PHRASES: dict[FindingKind, str] = {
-    "better by": "better{than} by at least {margin}",
-    "better": "better{than}",
-    "worse": "worse{than}",
-    "worse within": "worse{than} by less than {margin}",
-    "no worse": "no worse than {margin}",
-    "undecided": "undecided",
-}
 UNFINISHED = {"no seed": "no finished seed"}
 """Reasons of a test in other words."""
 MOST_REASONS = 2
@@ -175,8 +167,8 @@ def find(
 
 def over_seeds(study: Study, rows: Sequence[TableRow], reference: str) -> StudyFindings:
     """Only the tests over seeds."""
-    trained = [row for row in rows if not row.shares_weights]
-    scoring_rows = [row for row in rows if row.shares_weights]
+    trained = [row for row in rows if not row.comparison.shares_weights]
+    scoring_rows = [row for row in rows if row.comparison.shares_weights]
     families: dict[str, tuple[Family, ...]] = {}
     for metric in study.task.tabled:
         of_reference = _families(study, trained, rows, metric, study.paired)
@@ -202,8 +194,8 @@ def _scoring_families(
 ) -> Iterator["Family"]:
     """Of the rows that share weights with their reference, one family per reference. Each is tested
     by itself."""
-    for reference in dict.fromkeys(row.reference for row in scoring_rows):
-        members = [row for row in scoring_rows if row.reference == reference]
+    for reference in dict.fromkeys(row.comparison.reference for row in scoring_rows):
+        members = [row for row in scoring_rows if row.comparison.reference == reference]
         for family in _families(study, members, rows, metric, paired=True).values():
             yield replace(family, shares_weights=True)
 
@@ -224,15 +216,15 @@ def _families(
     names = {row.row for row in rows}
     references = dict[str, str]()
     for row in compared:
-        if row.row != row.reference and row.reference in names:
-            references[row.row] = row.reference
+        if row.row != row.comparison.reference and row.comparison.reference in names:
+            references[row.row] = row.comparison.reference
     reasons = _reasons_without_test(references, rows, metric)
     test = paired_families if paired else families_of
     scores = SeedScores(
         metric,
         {row.row: metric.tested_values(row.seed_values[metric.name]) for row in rows},
         {row.row: row.diverged for row in rows},
-        {row.row: row.seconds for row in rows},
+        {row.row: row.costs.seconds for row in rows},
         study.margins.get(metric.name),
     )
     tested = {row: reference for row, reference in references.items() if row not in reasons}
@@ -260,9 +252,9 @@ def _reasons_without_test(
 
 def _why_left_out(row: TableRow, metric: Metric) -> str:
     """Why a row is outside of the family; empty if its scores can be compared."""
-    if metric.decided_by((*row.mixed_decode, *row.other_decode)):
+    if metric.decided_by((*row.mixed_decode, *row.comparison.other_decode)):
         return OTHER_SETTINGS
-    return row.not_compared.get(metric.name, "")
+    return row.comparison.not_compared.get(metric.name, "")
 
 
 def _best_reports(study: Study, metric: Metric) -> BestReports:
@@ -352,15 +344,15 @@ def _family_text(family: "Family") -> str:
 def _tested_parts(family: "Family") -> list[tuple[int, str]]:
     """Such as 2 "better than base" and 5 "worse (3 seeds)": one for each kind that any row has."""
     rows = Counter(test.finding.kind for test in family.tests.values())
-    kinds = [kind for kind in PHRASES if rows[kind]]
+    kinds = [kind for kind in FINDING_WORDS if rows[kind]]
     if not kinds:
         return []
     margin = "" if family.margin is None else f"{family.margin:g} {family.metric.label}"
     seeds = spanned({family.seeds[row] for row in family.tests})
     parts = []
     for kind in kinds:
-        than = f" than {family.reference}" if kind == kinds[0] else ""
-        words = PHRASES[kind].replace("{than}", than).replace("{margin}", margin)
+        reference = family.reference if kind == kinds[0] else ""
+        words = phrase(kind, reference, margin)
         seed_words = f" ({seeds} seeds)" if kind == kinds[-1] else ""
         parts.append((rows[kind], f"{words}{seed_words}"))
     return parts

@@ -11,14 +11,16 @@ from tracking.card import PREFIXES, TESTED, Card, Metric
 from tracking.statistics.scoring_settings import ABSENT, agreed, over_seeds
 from tracking.statistics.seeds.finding import LEAST_SEEDS
 from tracking.statistics.study_findings import MIXED_SETTINGS, STOPPED, UNLIKE, StudyFindings
-from tracking.statistics.table_rows import TableRow, decode_of
+from tracking.statistics.table_row import TableRow
+from tracking.statistics.table_rows import decode_of
 from tracking.statistics.unlike_trials import OF_SCORING, beyond_change, summary
 from tracking.study import Standing, Study
-from tracking.table.columns import ALL_COST_LABELS, StudyTable, columns_of, setting_words
+from tracking.table.columns import ALL_COST_LABELS, columns_of, setting_words
 from tracking.table.machine_captions import machine_lines
 from tracking.table.resumptions import resumed_lines
 from tracking.table.row_captions import error_lines, not_compared_lines, seed_lines
 from tracking.table.source_captions import lock_lines, source_lines, voucher_lines
+from tracking.table.study_table import StudyTable
 from tracking.table.tested_captions import delta_notes, tested_lines, tested_sentences
 from tracking.words import grouped, listed, millions, parameters, plural, seeds_listed, spanned
 

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from tracking.card import Metric
 from tracking.statistics.means import deviation, metric_mean
-from tracking.statistics.table_rows import BASE, TableRow
+from tracking.statistics.table_row import BASE, TableRow
 from tracking.statistics.table_rows import table as table_of
 from tracking.study import Study, study_of_metrics
 from tracking.table.columns import change_of
@@ -102,7 +102,7 @@ def _best(
     first = rivals[0]
     group = first.group
     if not scored:
-        return ChosenRow(first, weights, group, 0, {}, first.note or NO_SCORE)
+        return ChosenRow(first, weights, group, 0, {}, first.notes.full or NO_SCORE)
     seeds = _common_seeds(scored)
     if not seeds:
         return ChosenRow(first, weights, group, 0, {}, NOTHING_CHOSEN, unscored)
@@ -112,7 +112,7 @@ def _best(
         if metric.best(means) != means[0]:
             best = row
     values = {name: _values_at(metric, best.row, rows, seeds) for name, rows in rows_of_set.items()}
-    return ChosenRow(best, weights, group, len(scored), values, best.note, unscored)
+    return ChosenRow(best, weights, group, len(scored), values, best.notes.full, unscored)
 
 
 def _common_seeds(rows: Sequence[TableRow]) -> list[int]:
@@ -124,7 +124,7 @@ def _common_seeds(rows: Sequence[TableRow]) -> list[int]:
 
 def _is_scored(row: TableRow, metric: Metric) -> bool:
     """Whether it has a score, and only its own change sets its settings for scoring apart."""
-    if row.shares_weights and metric.decided_by(row.other_decode):
+    if row.comparison.shares_weights and metric.decided_by(row.comparison.other_decode):
         return False
     return row.scores[metric.name] is not None
 

@@ -12,15 +12,12 @@ from tracking.statistics.means import mean, metric_mean
 from tracking.statistics.references import NOT_COMPARED
 from tracking.statistics.study_findings import (
     MIXED_SETTINGS,
-    NONE,
     OTHER_SETTINGS,
     StudyFindings,
-    find,
 )
-from tracking.statistics.table_rows import BASE, TableRow
-from tracking.statistics.table_rows import table as table_of
-from tracking.study import Study
+from tracking.statistics.table_row import BASE, TableRow
 from tracking.table.device_hours import device_hours
+from tracking.table.study_table import StudyTable
 from tracking.table.text import Column, number_column, program_column, text_column
 from tracking.words import (
     cell_text,
@@ -42,61 +39,26 @@ OTHER_COST_LABELS = {"cpu_seconds": "CPU time", "device_hours": "device hours"}
 ALL_COST_LABELS = COST_LABELS | DEVICE_COST_LABELS | OTHER_COST_LABELS
 CHANGED = "changed "
 """Before the name of a change: such a column may have the name of a measurement, such as steps."""
-OBJECTS = ("before_scaling", "cells", "decode", "mixed_decode", "other_decode", "seed_values")
-"""Fields of a row that only JSON has."""
-REFERRING = ("weights", "reference", "paired")
+OBJECTS = {
+    "before_scaling": "before_scaling",
+    "cells": "cells",
+    "decode": "decode",
+    "mixed_decode": "mixed_decode",
+    "other_decode": "comparison.other_decode",
+    "seed_values": "seed_values",
+}
+"""Columns that only JSON has, each with its field of the row."""
+REFERRING = {
+    "weights": "weights",
+    "reference": "comparison.reference",
+    "paired": "comparison.paired",
+}
 """The row whose weights a row scores, the row from which it differs, and whether differences are
-taken seed by seed."""
+taken seed by seed: columns, each with its field of the row."""
 NOT_REPORTED = "not reported"
 NO_COMMON_SEED = "no common seed"
 StudyColumn = Column[TableRow]
 Value = Callable[[TableRow], Any]
-
-
-@dataclass(frozen=True)
-class View:
-    """Empty ``rows`` and ``columns`` mean all rows, and the columns of the format."""
-
-    rows: tuple[str, ...] = ()
-    columns: tuple[str, ...] = ()  # as CSV names them
-    sort: str | None = None  # such a name; the best value of a metric comes first
-    best: bool = False  # whether the best values are bold
-    intervals: bool = False  # whether differences have their intervals
-    seeds: tuple[int, ...] = ()  # the chosen ones, if not all
-    verdicts: bool = False  # whether differences are compared with the published ones
-    notes: bool = True  # whether a row's note is below its change
-    names: bool = False  # whether a column names the rows as commands do
-    short: bool | None = None  # whether the caption is that of a paper; None: the format decides
-    caption: str | None = None  # instead of ours
-    label: str = ""  # of LaTeX
-
-    @property
-    def named(self) -> list[str]:
-        """The chosen columns, after the row's name; [] without a choice."""
-        return ["row", *(name for name in self.columns if name != "row")] if self.columns else []
-
-
-PLAIN_VIEW = View()
-
-
-@dataclass(frozen=True)
-class StudyTable:
-    """The rows of a study that a reader sees, and the findings of all its rows."""
-
-    study: Study
-    rows: Sequence[TableRow]
-    findings: StudyFindings = NONE
-    view: View = PLAIN_VIEW
-
-    @property
-    def card(self) -> Card:
-        return self.study.task
-
-
-def whole_table(study: Study, reports_of: Metric | None = None) -> StudyTable:
-    """All rows, with differences from base, and with the best reports of this metric."""
-    rows = table_of(study)
-    return StudyTable(study, rows, find(study, rows, BASE, reports_of))
 
 
 def columns_of(table: StudyTable, plus_minus: str = " ± ") -> dict[str, StudyColumn]:
@@ -174,10 +136,10 @@ class _MetricColumns:
         """Over all seeds of both rows, then over the seeds that both have."""
         name = self.metric.name
         head = f"Δ{self.metric.label}"
-        delta = _field("deltas", name)
+        delta = _field("comparison.deltas", name)
         yield Column(f"delta_{name}", head, self._delta, delta, missing=self._missing_delta)
         write = partial(signed, places=self.metric.places)
-        common_delta = _field("common_deltas", name)
+        common_delta = _field("comparison.common_deltas", name)
         common_name = f"delta_common_seeds_{name}"
         common_head = f"{head} at common seeds"
         yield number_column(common_name, common_head, common_delta, write, self._missing_delta)
@@ -219,7 +181,7 @@ class _MetricColumns:
     def _delta(self, row: TableRow) -> str:
         """The difference with its mark; below it, the interval."""
         metric = self.metric
-        delta = signed(row.deltas[metric.name], metric.places)
+        delta = signed(row.comparison.deltas[metric.name], metric.places)
         text = self._missing_delta(row)
         if delta:
             text = f"{delta}{self.findings.mark(row, metric)}"
@@ -233,16 +195,17 @@ class _MetricColumns:
         """A difference also needs a score of the reference with the same settings."""
         if row.scores[self.metric.name] is None:
             return self._missing(row)
-        if self.metric.decided_by(row.other_decode):
+        comparison = row.comparison
+        if self.metric.decided_by(comparison.other_decode):
             return OTHER_SETTINGS
-        if self.metric.name in row.not_compared:
+        if self.metric.name in comparison.not_compared:
             return NOT_COMPARED
-        reference = row.reference or self.findings.reference
+        reference = comparison.reference or self.findings.reference
         family = self.findings.family_of(row.row, self.metric)
         mixed = f"{reference}: {MIXED_SETTINGS}"
         if family and family.rows[row.row] == mixed:
             return mixed
-        if row.paired and row.reference_seeds and not row.common_seeds:
+        if comparison.paired and comparison.reference_seeds and not row.common_seeds:
             return NO_COMMON_SEED
         return f"no {reference}"
 
@@ -278,10 +241,11 @@ def _row_columns(card: Card, findings: StudyFindings) -> Iterator[StudyColumn]:
     yield program_column("seeds", attrgetter("seeds"))
     yield program_column("asked", attrgetter("asked"))
     yield number_column("steps", "steps", attrgetter("steps"), "{:.10g}".format, _missing_step)
-    yield Column("note", "note", attrgetter("brief"), attrgetter("note"), "note")
+    brief_note = attrgetter("notes.brief")
+    yield Column("note", "note", brief_note, attrgetter("notes.full"), "note")
     yield Column("diverged", "diverged", diverged, attrgetter("diverged"), "text")
-    for name in (*OBJECTS, *REFERRING):
-        yield program_column(name, attrgetter(name))
+    for name, field in (OBJECTS | REFERRING).items():
+        yield program_column(name, attrgetter(field))
 
 
 def change_of(row: TableRow) -> str:
@@ -313,7 +277,8 @@ def cost_words(card: Card) -> dict[str, Callable[[float | None], str]]:
 
 def _cost_columns(table: StudyTable) -> Iterator[StudyColumn]:
     for name, write in cost_words(table.card).items():
-        yield number_column(name, ALL_COST_LABELS[name], attrgetter(name), write, _missing_cost)
+        cost = attrgetter(f"costs.{name}")
+        yield number_column(name, ALL_COST_LABELS[name], cost, write, _missing_cost)
     name = "device_hours"
     hours = partial(device_hours, table.study)
     yield number_column(name, ALL_COST_LABELS[name], hours, "{:.3g}".format, _missing_cost)
@@ -336,7 +301,7 @@ def _published_columns(card: Card) -> Iterator[StudyColumn]:
         value = _field("published", name)
         write = partial(number, places=metric.places)
         yield number_column(f"paper_{name}", f"paper {label}", value, write, faint=True)
-        delta = _field("published_deltas", name)
+        delta = _field("comparison.published_deltas", name)
         write_delta = partial(signed, places=metric.places)
         yield number_column(
             f"paper_delta_{name}", f"paper Δ{label}", delta, write_delta, faint=True
@@ -389,5 +354,6 @@ def _unreported(row: TableRow) -> str:
 
 
 def _field(field: str, name: str) -> Value:
-    """The value of this name in a field of the row."""
-    return lambda row: getattr(row, field).get(name)
+    """The value of this name in a field of the row, such as ``comparison.deltas``."""
+    values_of = attrgetter(field)
+    return lambda row: values_of(row).get(name)

@@ -11,7 +11,7 @@ from tracking.attempts import AttemptRecord
 from tracking.files import unless_damaged
 from tracking.provenance import device_and_workers, trained_by
 from tracking.statistics.means import mean
-from tracking.statistics.table_rows import TableRow
+from tracking.statistics.table_row import TableRow
 from tracking.study import Standing, Study
 from tracking.trial import TrialFolder
 

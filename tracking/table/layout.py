@@ -11,7 +11,7 @@ from rich.table import Table
 from tracking.card import TESTED, Card, Metric
 from tracking.statistics.references import NOT_COMPARED
 from tracking.statistics.study_findings import MIXED_SETTINGS, OTHER_SETTINGS
-from tracking.statistics.table_rows import TableRow
+from tracking.statistics.table_row import TableRow
 from tracking.table.caption import caption
 from tracking.table.columns import (
     ALL_COST_LABELS,
@@ -22,8 +22,6 @@ from tracking.table.columns import (
     PARAMS,
     REFERRING,
     StudyColumn,
-    StudyTable,
-    View,
     change_of,
     columns_of,
     other_changes,
@@ -31,6 +29,7 @@ from tracking.table.columns import (
 )
 from tracking.table.latex import latex
 from tracking.table.short_caption import short_caption
+from tracking.table.study_table import StudyTable, View
 from tracking.table.text import (
     FOR_PROGRAMS,
     LEAST,
@@ -176,17 +175,18 @@ def _change_with_note(table: StudyTable, row: TableRow) -> str:
     change = change_of(row)
     if not table.view.names:
         change += table.findings.row_mark(row)
-    return f"{change}\n{row.brief}" if table.view.notes and _has_note(row) else change
+    return f"{change}\n{row.notes.brief}" if table.view.notes and _has_note(row) else change
 
 
 def _has_note(row: TableRow) -> bool:
     """Whether the row's note says more than the word in place of its numbers."""
-    return row.brief not in ("", row.status)
+    return row.notes.brief not in ("", row.status)
 
 
 def _notes(table: StudyTable) -> list[str]:
     """For print, below the table: each note after its rows, in the words for their changes."""
-    changes_of_note = grouped((row.brief, change_of(row)) for row in table.rows if _has_note(row))
+    noted = [row for row in table.rows if _has_note(row)]
+    changes_of_note = grouped((row.notes.brief, change_of(row)) for row in noted)
     return [f"{'; '.join(changes)}: {note}." for note, changes in changes_of_note.items()]
 
 

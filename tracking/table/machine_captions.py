@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from tracking.card import Metric
 from tracking.statistics.means import minus
-from tracking.statistics.seeds.finding import SAYS
-from tracking.table.columns import StudyTable
+from tracking.statistics.seeds.finding import FINDING_WORDS
+from tracking.table.study_table import StudyTable
 from tracking.words import count_of, listed, number
 
 if TYPE_CHECKING:
@@ -67,8 +67,8 @@ def _change(test: "RowTest", with_block: "BlockTest") -> float:
 def _changed_marks(metric: Metric, pairs: Sequence[Pair]) -> Iterator[str]:
     """Such as "c_ff_1024 ? instead of ▼ (PPL)"."""
     for row, test, with_blocks in pairs:
-        mark = SAYS[test.finding.kind][0]
-        new_mark = SAYS[with_blocks.kind][0]
+        mark = test.finding.mark
+        new_mark = FINDING_WORDS[with_blocks.kind].mark
         if new_mark != mark:
             yield f"{row} {new_mark} instead of {mark} ({metric.label})"
 

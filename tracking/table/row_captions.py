@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tracking.card import Metric
-from tracking.statistics.table_rows import TableRow
+from tracking.statistics.table_row import TableRow
 from tracking.words import grouped, listed, plural, ranges, signed
 
 MOST_VALUES = 4
@@ -14,10 +14,11 @@ MOST_VALUES = 4
 
 def error_lines(rows: Sequence[TableRow]) -> Iterator[str]:
     """Each error once, with its rows: "FAILED: ValueError: no (a, b, seed 2 of c)"."""
-    pairs = [
-        (error, _failed_part(row, seeds)) for row in rows for error, seeds in row.errors.items()
-    ]
-    for error, names in grouped(pairs).items():
+    parts = list[tuple[str, str]]()
+    for row in rows:
+        for error, seeds in row.notes.errors.items():
+            parts.append((error, _failed_part(row, seeds)))
+    for error, names in grouped(parts).items():
         yield f"{error} ({', '.join(names)})"
 
 
@@ -32,8 +33,12 @@ def not_compared_lines(rows: Sequence[TableRow], metrics: Sequence[Metric]) -> I
     """Such as "PPL has no Δ where scores can't be compared: vocab_size_500 (different pieces from
     base)."."""
     for metric in metrics:
-        left_out = [row for row in rows if metric.name in row.not_compared]
-        rows_of_reason = grouped((row.not_compared[metric.name], row.row) for row in left_out)
+        reasons = list[tuple[str, str]]()
+        for row in rows:
+            reason = row.comparison.not_compared.get(metric.name)
+            if reason is not None:
+                reasons.append((reason, row.row))
+        rows_of_reason = grouped(reasons)
         parts = [f"{', '.join(names)} ({reason})" for reason, names in rows_of_reason.items()]
         if parts:
             yield f"{metric.label} has no Δ where scores can't be compared: {'; '.join(parts)}."
@@ -41,20 +46,27 @@ def not_compared_lines(rows: Sequence[TableRow], metrics: Sequence[Metric]) -> I
 
 def seed_lines(rows: Sequence[TableRow], metrics: Sequence[Metric]) -> Iterator[str]:
     """Which rows and their reference differ in seeds, and what Δ is at the seeds that both have."""
-    compared = [row for row in rows if any(delta is not None for delta in row.deltas.values())]
-    unlike = [row for row in compared if row.finished_seeds != row.reference_seeds]
+    compared = [row for row in rows if _has_delta(row)]
+    unlike = [row for row in compared if row.finished_seeds != row.comparison.reference_seeds]
     if metrics:
-        yield from _paired_seed_lines([row for row in unlike if row.paired])
-        unpaired = [row for row in unlike if not row.paired]
-        for reference in dict.fromkeys(row.reference for row in unpaired):
-            rows_of_reference = [row for row in unpaired if row.reference == reference]
+        yield from _paired_seed_lines([row for row in unlike if row.comparison.paired])
+        unpaired = [row for row in unlike if not row.comparison.paired]
+        for reference in dict.fromkeys(row.comparison.reference for row in unpaired):
+            rows_of_reference = [row for row in unpaired if row.comparison.reference == reference]
             yield from _unpaired_seed_lines(rows_of_reference, metrics)
+
+
+def _has_delta(row: TableRow) -> bool:
+    """In any metric."""
+    return any(delta is not None for delta in row.comparison.deltas.values())
 
 
 def _paired_seed_lines(rows: Sequence[TableRow]) -> Iterator[str]:
     """Such as "Δ uses the seeds in common with base, 1 to 3: beam_1 and beam_8."."""
-    rows_of_seeds = grouped(((row.reference, ranges(row.common_seeds)), row.row) for row in rows)
-    for (reference, seeds), names in rows_of_seeds.items():
+    seeds_of_rows = list[tuple[tuple[str, str], str]]()
+    for row in rows:
+        seeds_of_rows.append(((row.comparison.reference, ranges(row.common_seeds)), row.row))
+    for (reference, seeds), names in grouped(seeds_of_rows).items():
         if seeds:
             yield f"Δ uses the seeds in common with {reference}, {seeds}: {_row_words(names)}."
         else:
@@ -63,7 +75,7 @@ def _paired_seed_lines(rows: Sequence[TableRow]) -> Iterator[str]:
 
 def _unpaired_seed_lines(unlike: Sequence[TableRow], metrics: Sequence[Metric]) -> Iterator[str]:
     """Of rows with one reference."""
-    reference = unlike[0].reference
+    reference = unlike[0].comparison.reference
     yield _unlike_seeds(unlike, reference)
     without_common_seed = [row.row for row in unlike if not row.common_seeds]
     if without_common_seed:
@@ -78,7 +90,7 @@ def _unpaired_seed_lines(unlike: Sequence[TableRow], metrics: Sequence[Metric]) 
 def _unlike_seeds(rows: Sequence[TableRow], reference: str) -> str:
     """Such as "Seeds differ: base has 1 to 9; 19 rows have 1 to 3."."""
     rows_of_seeds = grouped((ranges(row.finished_seeds), row.row) for row in rows)
-    parts = [f"{reference} has {ranges(rows[0].reference_seeds)}"]
+    parts = [f"{reference} has {ranges(rows[0].comparison.reference_seeds)}"]
     for seeds, names in rows_of_seeds.items():
         verb = "has" if len(names) == 1 else "have"
         parts.append(f"{_row_words(names)} {verb} {seeds}")
@@ -115,8 +127,8 @@ def _at_common_seeds(metric: Metric, rows: Sequence[TableRow]) -> str:
 
 def _common_delta(metric: Metric, row: TableRow) -> _CommonDelta | None:
     """None if it is the same as Δ to the digits shown."""
-    delta = row.deltas[metric.name]
-    common_delta = row.common_deltas[metric.name]
+    delta = row.comparison.deltas[metric.name]
+    common_delta = row.comparison.common_deltas[metric.name]
     if delta is None or common_delta is None:
         return None
     text = signed(common_delta, metric.places)

@@ -4,16 +4,19 @@ how the study deviated."""
 from collections.abc import Iterator, Sequence
 
 from tracking.card import Metric
-from tracking.statistics.seeds.finding import SAYS, FindingKind, sentence
-from tracking.statistics.study_findings import STOPPED, UNLIKE
+from tracking.statistics.seeds.finding import FINDING_WORDS, FindingKind, sentence
+from tracking.statistics.study_findings import STOPPED, UNLIKE, StudyFindings
+from tracking.statistics.table_row import TableRow
 from tracking.statistics.table_rows import decode_of
 from tracking.statistics.unlike_trials import beyond_change
-from tracking.table.columns import StudyTable, setting_words
+from tracking.table.columns import setting_words
 from tracking.table.machine_captions import machine_lines
 from tracking.table.row_captions import error_lines, not_compared_lines, seed_lines
 from tracking.table.source_captions import lock_lines
+from tracking.table.study_table import StudyTable
 from tracking.table.tested_captions import (
     corrected_over,
+    corrected_together,
     interval_words,
     margin_words,
     paired_test_words,
@@ -31,7 +34,8 @@ def short_caption(table: StudyTable, names: Sequence[str]) -> str:
     if compared:
         parts += short_delta_notes(table)
     parts.append(_seeds(table))
-    sentences = [". ".join(filter(None, parts)) + ".", *_marks(table, compared)]
+    sentences = [". ".join(filter(None, parts)) + ".", *_finding_marks(table, compared)]
+    sentences += _row_marks(table.findings, table.rows)
     if table.view.verdicts:
         sentences += [verdict.rule for verdict in table.findings.verdicts.values()]
     if any(name.startswith("paper_") for name in names):
@@ -74,8 +78,8 @@ def _seeds(table: StudyTable) -> str:
     return f"Mean ± standard deviation over {spanned(counts)} seeds"
 
 
-def _marks(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]:
-    """What each sign in the table means."""
+def _finding_marks(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]:
+    """What each mark behind a difference means, and what brackets and δ are."""
     findings = table.findings
     reference = reference_words(table.rows, findings.reference)
     kinds = set[FindingKind]()
@@ -84,8 +88,8 @@ def _marks(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]:
         kinds |= {test.finding.kind for test in tests if test is not None}
     if kinds:
         meanings = [
-            f"{mark} {sentence(kind, reference)}"
-            for kind, (mark, _) in SAYS.items()
+            f"{words.mark} {sentence(kind, reference)}"
+            for kind, words in FINDING_WORDS.items()
             if kind in kinds
         ]
         yield f"{'; '.join(meanings)} ({_test_words(table, compared)}, Holm)."
@@ -95,14 +99,14 @@ def _marks(table: StudyTable, compared: Sequence[Metric]) -> Iterator[str]:
     margins = margin_words(families)
     if margins:
         yield f"δ: {', '.join(margins)}."
-    row_marks = "".join(findings.row_mark(row) for row in table.rows)
-    if UNLIKE in row_marks:
-        shown = {row.row for row in table.rows}
-        unlike = {
-            name: differences for name, differences in findings.unlike.items() if name in shown
-        }
+
+
+def _row_marks(findings: StudyFindings, rows: Sequence[TableRow]) -> Iterator[str]:
+    """What each mark behind a row's name means."""
+    unlike = {row.row: findings.unlike[row.row] for row in rows if findings.unlike.get(row.row)}
+    if unlike:
         yield f"{UNLIKE} {beyond_change(unlike)}."
-    if STOPPED in row_marks:
+    if any(row.stopped for row in rows):
         yield f"{STOPPED} training ended before its planned steps."
 
 
@@ -114,11 +118,10 @@ def _test_words(table: StudyTable, compared: Sequence[Metric]) -> str:
     paired = [family for family in families if family.paired]
     if not paired:
         return "moderated t-test over seeds, 5 % over all rows"
-    rows_of_each = f"5 % over {corrected_over(table.findings, families)}"
+    over = corrected_over(table.findings, families)
     if len(paired) < len(families):
-        return f"moderated t-test over seeds, paired for rows that only score, {rows_of_each}"
-    level = rows_of_each
-    if level == "5 % over all rows":
-        has_scoring_rows = any(row.shares_weights for row in table.rows)
-        level = f"5 % over {'these' if has_scoring_rows else 'all'} rows"
-    return f"{paired_test_words(paired)} over seeds, {level}"
+        return f"moderated t-test over seeds, paired for rows that only score, 5 % over {over}"
+    has_scoring_rows = any(row.comparison.shares_weights for row in table.rows)
+    if has_scoring_rows and corrected_together(table.findings, families):
+        over = "these rows"
+    return f"{paired_test_words(paired)} over seeds, 5 % over {over}"

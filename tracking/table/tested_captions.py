@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from tracking.card import Metric
 from tracking.statistics.references import ITS_REFERENCE
-from tracking.statistics.seeds.finding import ALPHA, MODERATED_ROWS, SAYS, sentence
+from tracking.statistics.seeds.finding import ALPHA, FINDING_WORDS, MODERATED_ROWS, sentence
 from tracking.statistics.study_findings import StudyFindings, grouped_by_reference
-from tracking.statistics.table_rows import TableRow
+from tracking.statistics.table_row import TableRow
 from tracking.study import Study
-from tracking.table.columns import StudyTable
+from tracking.table.study_table import StudyTable
 from tracking.words import grouped, listed, number, plural, spanned
 
 if TYPE_CHECKING:
@@ -24,7 +24,8 @@ MOST_NAMED = 4
 
 def reference_words(rows: Sequence[TableRow], reference: str) -> str:
     """The name of the row from which these rows differ, if it is one row."""
-    references = {row.reference for row in rows if row.row != row.reference and row.reference}
+    compared = [row for row in rows if row.comparison.reference not in ("", row.row)]
+    references = {row.comparison.reference for row in compared}
     if len(references) > 1:
         return ITS_REFERENCE
     return references.pop() if references else reference
@@ -35,7 +36,7 @@ def delta_notes(table: StudyTable) -> Iterator[str]:
     hosts = _hosts(table.rows)
     trained = _trained_rows(table)
     seeds_in_common = "the mean over the seeds that both have"
-    if any(row.paired for row in trained):
+    if any(row.comparison.paired for row in trained):
         yield f"{_trained_delta(table, trained)}, {seeds_in_common}"
     elif trained:
         seeds = "between means over all seeds of both"
@@ -59,10 +60,10 @@ def short_delta_notes(table: StudyTable) -> Iterator[str]:
 def _trained_delta(table: StudyTable, trained: Sequence[TableRow]) -> str:
     """Such as "Δ: difference from base, for wide-relu and wide-tanh from wide"."""
     parts = list[str]()
-    if any(row.reference == table.findings.reference for row in trained):
+    if any(row.comparison.reference == table.findings.reference for row in trained):
         parts.append(f"from {table.findings.reference}")
-    others = [row for row in trained if row.reference != table.findings.reference]
-    rows_of_reference = grouped((row.reference, row.row) for row in others)
+    others = [row for row in trained if row.comparison.reference != table.findings.reference]
+    rows_of_reference = grouped((row.comparison.reference, row.row) for row in others)
     parts += [f"for {listed(rows)} from {name}" for name, rows in rows_of_reference.items()]
     return f"Δ: difference {', '.join(parts)}"
 
@@ -70,7 +71,7 @@ def _trained_delta(table: StudyTable, trained: Sequence[TableRow]) -> str:
 def _trained_rows(table: StudyTable) -> list[TableRow]:
     """Those that differ from the study's reference; the reference itself if the table has no other
     row."""
-    trained = [row for row in table.rows if not row.shares_weights]
+    trained = [row for row in table.rows if not row.comparison.shares_weights]
     compared = [row for row in trained if row.row != table.findings.reference]
     if compared or _hosts(table.rows):
         return compared
@@ -78,7 +79,8 @@ def _trained_rows(table: StudyTable) -> list[TableRow]:
 
 
 def _hosts(rows: Sequence[TableRow]) -> list[str]:
-    return list(dict.fromkeys(row.reference for row in rows if row.shares_weights))
+    scoring = [row for row in rows if row.comparison.shares_weights]
+    return list(dict.fromkeys(row.comparison.reference for row in scoring))
 
 
 def _scoring_delta(hosts: Sequence[str]) -> str:
@@ -180,16 +182,26 @@ def _most_comparisons(families: Sequence["Family"]) -> int:
 
 
 def corrected_over(findings: StudyFindings, families: "Sequence[Family]") -> str:
-    """The rows over which the tests of a metric are corrected. Trained rows are tested together."""
-    names = dict.fromkeys(family.metric.name for family in families)
-    trained = [family for name in names for family in findings.trained_families(name)]
-    references = {family.reference for family in families}
-    trained_references = {family.reference for family in trained if family in families}
-    if len(references) == 1 or references == trained_references:
+    """The rows over which the tests of a metric are corrected."""
+    if corrected_together(findings, families):
         return "all rows"
-    if len(trained_references) > 1:
+    if len(_trained_references(findings, families)) > 1:
         return "all trained rows, and over the rows that score one row's weights"
     return "the rows of each reference"
+
+
+def corrected_together(findings: StudyFindings, families: "Sequence[Family]") -> bool:
+    """Whether the tests of a metric are corrected over all rows: trained rows are tested together,
+    and so are rows with one reference."""
+    references = {family.reference for family in families}
+    return len(references) == 1 or references == _trained_references(findings, families)
+
+
+def _trained_references(findings: StudyFindings, families: "Sequence[Family]") -> set[str]:
+    """What trained rows are compared with in these families."""
+    names = dict.fromkeys(family.metric.name for family in families)
+    trained = [family for name in names for family in findings.trained_families(name)]
+    return {family.reference for family in trained if family in families}
 
 
 def _mark_lines(table: StudyTable, tested: Sequence["Family"]) -> Iterator[str]:
@@ -198,7 +210,9 @@ def _mark_lines(table: StudyTable, tested: Sequence["Family"]) -> Iterator[str]:
     reference = reference_words(table.rows, table.findings.reference)
     kinds = {test.finding.kind for _, test in tests}
     yield " ".join(
-        f"{mark}: {sentence(kind, reference)}." for kind, (mark, _) in SAYS.items() if kind in kinds
+        f"{words.mark}: {sentence(kind, reference)}."
+        for kind, words in FINDING_WORDS.items()
+        if kind in kinds
     )
     metrics = [family.metric for family in tested]
     lower_is_better = [metric.label for metric in metrics if metric.better == "down"]
@@ -298,7 +312,7 @@ def _why_untested(table: StudyTable, row: TableRow, compared: Sequence[Metric]) 
     tests: list[tuple[Metric, RowTest | str]] = []
     for metric in compared:
         family = table.findings.family_of(row.row, metric)
-        if family is not None and metric.name not in row.not_compared:
+        if family is not None and metric.name not in row.comparison.not_compared:
             tests.append((family.metric, family.rows[row.row]))
     return _reason_words(tests)
 

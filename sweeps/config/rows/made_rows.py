@@ -13,7 +13,7 @@ from itertools import product
 from typing import Any
 
 from sweeps.config.files import BASE
-from sweeps.config.hydra import Library
+from sweeps.config.library import Library
 from sweeps.config.rows.row_naming import as_typed, made_name
 from sweeps.config.settings import VARY
 from sweeps.fields import is_text

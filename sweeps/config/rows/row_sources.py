@@ -1,11 +1,11 @@
 """What the rows of a command come from, and where each value is set."""
 
-from collections.abc import Collection, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from sweeps.config.files import BASE
-from sweeps.config.hydra import Library, option
+from sweeps.config.hydra.composer import option
+from sweeps.config.library import Library
 from sweeps.config.overrides import Overrides
 from sweeps.config.rows.made_rows import MadeRow, MadeRows
 from sweeps.problems import COMMAND_LINE, RefusedError
@@ -56,24 +56,24 @@ class RowSources:
         task's defaults."""
         if not self._has_file(row):
             return {}
-        with suppress(RefusedError):  # composing the row reports it
-            choices = self.library.choices(option("row", row))
-            defaults = self.library.defaults
-            return {
-                group: name
-                for group, name in choices.items()
-                if group not in ("row", "scale") and name != defaults.get(group)
-            }
-        return {}
+        choices = self._choices_from([option("row", row)])
+        defaults = self.library.defaults
+        return {group: name for group, name in choices.items() if name != defaults.get(group)}
 
     def choices(self, row: str) -> dict[str, str]:
         """The option that the row is composed from in each group other than ``row`` and ``scale``.
         The task's defaults if it cannot be composed."""
         made_row = self.made.row(row) or MadeRow(parent=row)
         parent = made_row.parent if self._has_file(made_row.parent) else BASE
-        choices = self.library.defaults
-        with suppress(RefusedError):  # composing the row reports it
-            choices = self.library.choices(*self.paper_options(parent, made_row.options))
+        return self._choices_from(self.paper_options(parent, made_row.options))
+
+    def _choices_from(self, options: Sequence[str]) -> dict[str, str]:
+        """What Hydra chooses in each group other than ``row`` and ``scale``, from these options.
+        The task's defaults if they cannot be composed."""
+        try:
+            choices = self.library.composer.choices(*options)
+        except RefusedError:  # composing the row reports it
+            choices = self.library.defaults
         return {group: name for group, name in choices.items() if group not in ("row", "scale")}
 
     def choice(self, row: str, group: str) -> str | None:

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from sweeps.config.files import BASE, file_problems, lines_of
-from sweeps.config.hydra import changing_keys, changing_problem, resolved
+from sweeps.config.hydra.references import changing_keys, changing_problem, resolved
 from sweeps.config.rows.made_rows import MadeRow
 from sweeps.config.rows.problem_collector import ProblemCollector
 from sweeps.config.rows.row_keys import builds_on, own_keys
@@ -92,7 +92,7 @@ class RowTrees:
     def varied(self) -> Any:
         """``sweep.vary`` of the sweep's file; empty or None if it has none."""
         options = [*self.sources.options(BASE), *self.sources.scale_option]
-        return self.library.compose(*options)["sweep"].get("vary")
+        return self.library.composer.compose(*options)["sweep"].get("vary")
 
     @cached_property
     def base(self) -> Layered | None:
@@ -107,7 +107,7 @@ class RowTrees:
     def lists_all(self) -> bool:
         """Whether the sweep's file says ``rows: all``, which takes every row that has a file."""
         options = [*self.sources.options(BASE), *self.sources.scale_option]
-        return bool(self.library.compose(*options)["sweep"].get("rows") == ALL)
+        return bool(self.library.composer.compose(*options)["sweep"].get("rows") == ALL)
 
     def _with_origin(self, scaled: Scaled, row: str) -> Scaled:
         """The row with what it sets itself, and where."""
@@ -245,7 +245,7 @@ class RowTrees:
         """The tree from Hydra, without lists that make rows; None after a refusal, whose problems
         are collected."""
         try:
-            tree = deepcopy(self.library.compose(*options))
+            tree = deepcopy(self.library.composer.compose(*options))
         except RefusedError as error:
             self.collector.problems += error.problems
             return None

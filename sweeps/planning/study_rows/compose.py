@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from sweeps.config.files import BASE
-from sweeps.config.hydra import Library
+from sweeps.config.library import Library
 from sweeps.config.rows.row_trees import Scaled
 from sweeps.config.settings import Settings, absolute, parse_settings, repaired_settings
 from sweeps.config.study_faults import conflicts

@@ -6,7 +6,8 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from sweeps.config.hydra import Library, resolved
+from sweeps.config.hydra.references import resolved
+from sweeps.config.library import Library
 from sweeps.config.overrides import parse_overrides
 from sweeps.planning.study_rows.task_choice import TASK_KEY, library_of
 from sweeps.problems import RefusedError, refuse
@@ -16,7 +17,7 @@ from sweeps.trees import Tree
 def job_of(overrides: list[str]) -> Tree:
     """As `hydra.compose("config", overrides)`, resolved. Raises RefusedError."""
     library, options = _checked(overrides)
-    tree, problems = resolved(library.compose(*options))
+    tree, problems = resolved(library.composer.compose(*options))
     if tree is None:
         raise RefusedError(problems)
     return tree
@@ -26,7 +27,7 @@ def defaults_of(overrides: list[str]) -> Table:
     """The composed files with their packages. A later file's values win. Raises RefusedError."""
     library, options = _checked(overrides)
     table = Table("file", "package", box=box.SIMPLE_HEAD)
-    for file, package in library.files(*options):
+    for file, package in library.composer.files(*options):
         table.add_row(escape(library.folders.show(file)), escape(package or "_global_"))
     return table
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sweeps.config.files import BASE, Folders
-from sweeps.config.hydra import Library
+from sweeps.config.library import Library
 from sweeps.config.schema import Schema
 from sweeps.planning.studies.advice import command
 from sweeps.planning.studies.study_overrides import placed

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sweeps.config.files import BASE
-from sweeps.config.hydra import Library
+from sweeps.config.library import Library
 from sweeps.config.overrides import Overrides, parse_overrides
 from sweeps.config.rows.made_rows import MadeRows
 from sweeps.config.rows.problem_collector import ProblemCollector

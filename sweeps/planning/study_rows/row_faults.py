@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from sweeps.config.files import BASE
-from sweeps.config.hydra import FIXED
+from sweeps.config.schema import FIXED
 from sweeps.planning.study_rows.composed_rows import ComposedRow, Composition
 from sweeps.planning.study_rows.request import Request
 from sweeps.problems import Problem, RefusedError, Typo

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from sweeps.config.hydra import Library, parsed
+from sweeps.config.hydra.typed_override import parsed
+from sweeps.config.library import Library
 from sweeps.config.settings import at_home
 from sweeps.config.tasks import DEFAULT_TASK, TaskSource, source_of, usual_task
 from sweeps.planning.studies.advice import command
@@ -95,13 +96,13 @@ def _typed_names(overrides: list[str]) -> dict[str, str]:
     names = {}
     for text in overrides:
         override = parsed(text) if text.startswith(NAMES_TASK) else None
-        if override is None or override.is_sweep_override():
+        if override is None or override.is_sweep:
             continue
-        value = override.value()
+        value = override.value
         if isinstance(value, str):
-            names[override.key_or_group] = value
+            names[override.key] = value
         elif isinstance(value, int | float) and not isinstance(value, bool):
-            names[override.key_or_group] = text.partition("=")[2].strip()
+            names[override.key] = override.value_text
     return names
 
 

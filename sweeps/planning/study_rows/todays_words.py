@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from sweeps.config.files import TASKS
-from sweeps.config.hydra import Library
+from sweeps.config.library import Library
 from sweeps.config.schema import Schema, one_line
 from sweeps.config.tasks import OURS
 from sweeps.planning.study_rows.compose import compose_row

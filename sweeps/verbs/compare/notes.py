@@ -9,7 +9,7 @@ from tracking.statistics.seeds.family import RowTest
 from tracking.statistics.seeds.finding import DRAWS, MODERATED_ROWS
 from tracking.statistics.side_comparison import Compared, MetricCompared
 from tracking.statistics.sides import Side, SidePair
-from tracking.statistics.table_rows import BASE
+from tracking.statistics.table_row import BASE
 from tracking.study import read_study
 from tracking.study_lock import LOCK_FILE, Output, lock_line
 

@@ -97,7 +97,7 @@ def read_request(
 
     Raises RefusedError with every problem.
     """
-    from sweeps.config.hydra import Library
+    from sweeps.config.library import Library
     from sweeps.config.overrides import parse_overrides
     from sweeps.planning.study_rows.compose import compose_settings
     from sweeps.planning.study_rows.task_choice import library_of

@@ -328,7 +328,7 @@ def test_no_stacks_are_written_after_the_end_of_the_work(monkeypatch: pytest.Mon
 def drawn(progress: Progress) -> str:
     """The view in a terminal."""
     terminal = io.StringIO()
-    Console(file=terminal, width=100).print(progress.view())
+    Console(file=terminal, width=100).print(progress.view.draw())
     return terminal.getvalue()
 
 

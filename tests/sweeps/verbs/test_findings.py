@@ -21,7 +21,7 @@ from tracking import words
 from tracking.mlflow.pages import row_words, study_files
 from tracking.statistics.seeds.finding import ALPHA
 from tracking.study import Study, StudyTrial, read_study, write_study
-from tracking.table.columns import whole_table
+from tracking.table.study_table import whole_table
 from tracking.words import time
 from transformer.card import CARD
 

@@ -16,7 +16,7 @@ from tracking.buckets.quantity import Quantity, UngroupedError
 from tracking.card import Card, Metric
 from tracking.statistics.seeds.family import SeedScores, family
 from tracking.study import Study
-from tracking.table.columns import whole_table
+from tracking.table.study_table import whole_table
 from tracking.trial import statistics_name, statistics_text
 
 CARD = Card(
@@ -80,7 +80,7 @@ def test_each_bucket_is_scored_from_the_sums_of_its_own_counts(study: Study) -> 
     delta = (
         far.scores["ppl"] - base.scores["ppl"] if far.scores["ppl"] and base.scores["ppl"] else 0
     )
-    assert far.deltas["ppl"] == pytest.approx(delta)
+    assert far.comparison.deltas["ppl"] == pytest.approx(delta)
     assert far.seed_values["accuracy"] == {1: 0.5, 2: 0.5, 3: 0.5}
 
 
@@ -90,7 +90,7 @@ def test_the_change_from_first_to_last_is_that_of_the_logarithm_of_a_perplexity(
     base, far = scored(study).drift.rows
     assert base.seed_values["ppl"] == pytest.approx({1: 0.0, 2: 0.0, 3: 0.0})
     assert far.seed_values["ppl"] == pytest.approx({1: 6 / 16, 2: 6 / 16, 3: 6 / 16})
-    assert far.deltas["ppl"] == pytest.approx(6 / 16)
+    assert far.comparison.deltas["ppl"] == pytest.approx(6 / 16)
 
 
 def test_a_row_with_its_own_reference_is_not_tested_in_a_bucket_either(tmp_path: Path) -> None:

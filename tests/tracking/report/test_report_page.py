@@ -18,7 +18,7 @@ from tracking.report.drawing import axis_number, legend_below, new_figure
 from tracking.report.page import Content
 from tracking.report.page import page as page_of
 from tracking.study import Study
-from tracking.table.columns import View, whole_table
+from tracking.table.study_table import View, whole_table
 
 CHROMIUM = "/usr/bin/chromium"  # apt-get install chromium
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]

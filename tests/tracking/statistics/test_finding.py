@@ -13,7 +13,7 @@ from studies_on_disk import begin, finish, make_study
 from tracking.activity.later_changes import later_note
 from tracking.card import Metric
 from tracking.report.forest import COLORS
-from tracking.statistics.seeds.finding import SAYS, Finding, FindingKind, kind_of, label
+from tracking.statistics.seeds.finding import FINDING_WORDS, Finding, FindingKind, kind_of, label
 
 EARLY = "2020-01-01T00:00:00+00:00"
 LATE = "2999-01-01T00:00:00Z"
@@ -47,9 +47,9 @@ def test_each_case(
 
 def test_no_two_findings_share_a_mark_and_opposite_ones_no_color() -> None:
     assert (
-        len({mark for mark, _ in SAYS.values()})
-        == len(SAYS)
-        == len({label(finding) for finding in SAYS})
+        len({words.mark for words in FINDING_WORDS.values()})
+        == len(FINDING_WORDS)
+        == len({label(kind) for kind in FINDING_WORDS})
     )
     assert COLORS["better"] == COLORS["better by"]
     assert COLORS["worse"] == COLORS["worse within"]

@@ -17,13 +17,14 @@ from tracking.card import Metric
 from tracking.statistics.seeds.blocks import block_tests
 from tracking.statistics.seeds.seed_tests import differences
 from tracking.statistics.study_findings import StudyFindings, find
-from tracking.statistics.table_rows import TableRow, table
+from tracking.statistics.table_row import TableRow
+from tracking.statistics.table_rows import table
 from tracking.statistics.unlike_trials import machine_kinds
 from tracking.study import Study
 from tracking.table.caption import caption
-from tracking.table.columns import StudyTable
 from tracking.table.machine_captions import machine_lines
 from tracking.table.short_caption import short_caption
+from tracking.table.study_table import StudyTable
 
 SCORE = Metric("score")
 OLD = "family 25, model 17"

@@ -12,7 +12,8 @@ from tracking.statistics.seeds.family import RowTest
 from tracking.statistics.study_findings import find
 from tracking.statistics.table_rows import table
 from tracking.study import Study
-from tracking.table.columns import StudyTable, View, columns_of
+from tracking.table.columns import columns_of
+from tracking.table.study_table import StudyTable, View
 
 REFERENCE = "a_heads_1"
 ROW = "c_layers_2"
@@ -33,8 +34,8 @@ def study_of(folder: Path, beams: Mapping[str, int]) -> Study:
 def test_two_rows_with_the_same_settings_are_tested_though_base_has_others(tmp_path: Path) -> None:
     study = study_of(tmp_path / "study", {REFERENCE: 8, ROW: 8})
     rows = {row.row: row for row in table(study)}
-    assert rows[REFERENCE].deltas["bleu"] is None
-    assert rows[ROW].deltas["bleu"] == pytest.approx(-3.0)
+    assert rows[REFERENCE].comparison.deltas["bleu"] is None
+    assert rows[ROW].comparison.deltas["bleu"] == pytest.approx(-3.0)
     findings = find(study, list(rows.values()), "base", study.task.headline)
     bleu = next(metric for metric in study.task.metrics if metric.name == "bleu")
     family = findings.family_of(ROW, bleu)
@@ -48,8 +49,8 @@ def test_no_difference_is_between_scores_of_two_settings(
     tmp_path: Path, beams: Mapping[str, int]
 ) -> None:
     row = next(row for row in table(study_of(tmp_path / "study", beams)) if row.row == ROW)
-    assert (row.deltas["bleu"], row.other_decode) == (None, ("beam",))
-    assert f"decode.beam {beams.get(ROW, 4)}, not {beams.get(REFERENCE, 4)}" in row.note
+    assert (row.comparison.deltas["bleu"], row.comparison.other_decode) == (None, ("beam",))
+    assert f"decode.beam {beams.get(ROW, 4)}, not {beams.get(REFERENCE, 4)}" in row.notes.full
 
 
 def test_the_best_score_is_one_that_compares(tmp_path: Path) -> None:

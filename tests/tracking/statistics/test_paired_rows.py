@@ -28,7 +28,7 @@ from tracking.statistics.seeds.seed_tests import intervals
 from tracking.study import NEUTRAL, Study, read_study
 from tracking.table import layout
 from tracking.table.caption import methods
-from tracking.table.columns import StudyTable, whole_table
+from tracking.table.study_table import StudyTable, whole_table
 
 
 def as_json(study: Study) -> dict[str, dict[str, Any]]:
@@ -212,8 +212,10 @@ def test_a_scoring_row_as_the_reference_is_compared_with_its_host_seed_by_seed(
     study = made.make(tmp_path / "study")
     rows = table(study, "beam_1")
     base = next(row for row in rows if row.row == "base")
-    assert (base.reference, base.paired) == ("beam_1", True)
-    assert base.deltas["bleu"] == pytest.approx(-float(np.mean(differences_of("beam_1", "base"))))
+    assert (base.comparison.reference, base.comparison.paired) == ("beam_1", True)
+    assert base.comparison.deltas["bleu"] == pytest.approx(
+        -float(np.mean(differences_of("beam_1", "base")))
+    )
     findings = find(study, rows, "beam_1")
     (metric,) = [metric for metric in study.task.tabled if metric.name == "bleu"]
     test = findings.test(base, metric)
@@ -227,13 +229,13 @@ def test_another_reference_changes_no_difference_from_a_host(tmp_path: Path) -> 
     study = made.make(tmp_path / "study", made.BLEU | {"big_alpha_1": {1: 33.4, 2: 34.6, 3: 32.5}})
     for reference in ("base", "beam_1"):
         (row,) = [row for row in table(study, reference) if row.row == "big_alpha_1"]
-        assert row.deltas["bleu"] == pytest.approx(0.4), reference
+        assert row.comparison.deltas["bleu"] == pytest.approx(0.4), reference
 
 
 def test_mlflow_has_the_difference_from_the_host_at_the_same_seed(tmp_path: Path) -> None:
     study = made.make(tmp_path / "study")
     (trial,) = [trial for trial in study.trials if trial.name == "big_beam_1-s2"]
-    assert Described(study, trial, []).row.deltas["bleu"] == pytest.approx(33.6 - 34.1)
+    assert Described(study, trial, []).row.comparison.deltas["bleu"] == pytest.approx(33.6 - 34.1)
 
 
 def test_a_paired_study_tests_trained_rows_at_common_seeds(tmp_path: Path) -> None:

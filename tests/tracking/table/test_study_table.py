@@ -24,7 +24,7 @@ from tracking.statistics.table_rows import table
 from tracking.study import Study
 from tracking.table import layout
 from tracking.table.caption import methods
-from tracking.table.columns import StudyTable, View, whole_table
+from tracking.table.study_table import StudyTable, View, whole_table
 
 HEADER = "row,group,change,seeds,steps,ppl,bleu,params,flops,paper_ppl,paper_bleu,paper_params_m"
 
@@ -46,20 +46,20 @@ def test_means_and_differences_are_over_finished_seeds_of_both(mixed: Study) -> 
     rows = by_name(mixed)
     base = rows["base"]
     heads = rows["a_heads_1"]
-    assert (base.seeds, base.asked, base.scores["bleu"], base.note) == (2, 2, 31.0, "")
+    assert (base.seeds, base.asked, base.scores["bleu"], base.notes.full) == (2, 2, 31.0, "")
     assert base.scores["ppl"] == pytest.approx(math.sqrt(20)), "e^ of the mean NLL"
     assert base.sd == {"ppl": pytest.approx(math.sqrt(0.5)), "bleu": pytest.approx(math.sqrt(2))}
     assert (heads.sd, heads.seed_values["ppl"]) == ({"ppl": None, "bleu": None}, {3: 6.0})
-    assert (base.steps, base.params, base.seconds) == (30, 63_045_632, 3700.0)
-    assert (base.deltas["ppl"], base.deltas["bleu"]) == (0.0, 0.0)
-    assert (heads.seeds, heads.asked, heads.deltas["bleu"]) == (1, 2, -3.0), (
+    assert (base.steps, base.costs.params, base.costs.seconds) == (30, 63_045_632, 3700.0)
+    assert (base.comparison.deltas["ppl"], base.comparison.deltas["bleu"]) == (0.0, 0.0)
+    assert (heads.seeds, heads.asked, heads.comparison.deltas["bleu"]) == (1, 2, -3.0), (
         "no seed needs to be in common"
     )
-    assert heads.deltas["ppl"] == pytest.approx(6 - math.sqrt(20)), (
+    assert heads.comparison.deltas["ppl"] == pytest.approx(6 - math.sqrt(20)), (
         "from the mean over all seeds of base"
     )
-    assert heads.published_deltas == {"ppl": 0.37, "bleu": -0.9}
-    assert heads.note == "1 of 2 seeds; s4 FAILED: CUDA out of memory | 3 GiB"
+    assert heads.comparison.published_deltas == {"ppl": 0.37, "bleu": -0.9}
+    assert heads.notes.full == "1 of 2 seeds; s4 FAILED: CUDA out of memory | 3 GiB"
     assert "Δ: difference from base, between means over all seeds of both" in table_text(
         "md", mixed
     )
@@ -73,10 +73,12 @@ def test_unfinished_seeds_in_the_same_state_share_their_words(tmp_path: Path) ->
             finish(study, trial, begin(study.trial_folder(trial)), 30, ppl=4.0, bleu=30.0)
     begin(study.trial_folder(study.trials[1]))
     rows = by_name(study)
-    assert rows["base"].note == "1 of 5 seeds; s2 running; s3 to s5 missing"
-    assert rows["base"].brief == "1 of 5 seeds; s2 running", "the number shows what is missing"
-    assert rows["c_layers_2"].note == "1 of 3 seeds; s3, s4 missing"
-    assert rows["c_layers_2"].brief == "1 of 3 seeds"
+    assert rows["base"].notes.full == "1 of 5 seeds; s2 running; s3 to s5 missing"
+    assert rows["base"].notes.brief == "1 of 5 seeds; s2 running", (
+        "the number shows what is missing"
+    )
+    assert rows["c_layers_2"].notes.full == "1 of 3 seeds; s3, s4 missing"
+    assert rows["c_layers_2"].notes.brief == "1 of 3 seeds"
 
 
 def test_running_interrupted_and_failed_rows_are_marked(study: Study) -> None:
@@ -85,7 +87,7 @@ def test_running_interrupted_and_failed_rows_are_marked(study: Study) -> None:
     folders[1].attempts.end(begin(folders[1]), "interrupted")
     folders[2].attempts.end(begin(folders[2]), "failed")
     folders[2].write_error("ValueError: no")
-    assert [row.note for row in table(study)] == [
+    assert [row.notes.full for row in table(study)] == [
         "running",
         "interrupted",
         "FAILED: ValueError: no",
@@ -212,10 +214,13 @@ def test_a_row_scored_with_other_settings_has_no_difference_that_they_change(
         tmp_path / "other", ("base", 1, {}), ("a_heads_1", 1, other), ("c_layers_2", 1, {})
     )
     base, heads, layers = table(study)
-    assert ((heads.deltas["ppl"], heads.deltas["bleu"]), heads.note) == (deltas, note)
-    assert (heads.scores["bleu"], base.note, layers.note) == (30.0, "", "")
+    assert (
+        (heads.comparison.deltas["ppl"], heads.comparison.deltas["bleu"]),
+        heads.notes.full,
+    ) == (deltas, note)
+    assert (heads.scores["bleu"], base.notes.full, layers.notes.full) == (30.0, "", "")
     restated = replace(study, cells={**study.cells, "a_heads_1": dict(other)})
-    assert by_name(restated)["a_heads_1"].note == "", "the row is about these settings"
+    assert by_name(restated)["a_heads_1"].notes.full == "", "the row is about these settings"
 
 
 def test_a_caption_names_the_settings_and_a_cell_what_is_not_compared(tmp_path: Path) -> None:
@@ -286,9 +291,9 @@ def test_undecided_rows_with_enough_seeds_need_no_more(tmp_path: Path) -> None:
 def test_seeds_with_and_without_a_setting_are_mixed(tmp_path: Path) -> None:
     settings = [("base", 1, {}), ("a_heads_1", 1, {}), ("a_heads_1", 2, {"bleu_tokenizer": "zh"})]
     heads = by_name(scored(tmp_path / "mixed", *settings))["a_heads_1"]
-    assert (heads.scores, heads.deltas["bleu"]) == ({"ppl": 4.5, "bleu": None}, None)
+    assert (heads.scores, heads.comparison.deltas["bleu"]) == ({"ppl": 4.5, "bleu": None}, None)
     assert heads.mixed_decode == ("bleu_tokenizer",)
-    assert heads.note == "seeds mix data.bleu_tokenizer default, zh"
+    assert heads.notes.full == "seeds mix data.bleu_tokenizer default, zh"
 
 
 def paragraph(study: Study) -> str:

@@ -1,5 +1,5 @@
-"""What the test of one difference says, as a word, a mark and a sentence. Each kind of finding has
-its own."""
+"""What the test of one difference says, as a word, a mark, a sentence and a phrase. Each kind of
+finding has its own."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -12,16 +12,54 @@ MODERATED_ROWS = 3  # the fewest of a paired family whose variances move towards
 LEAST_SEEDS = 3  # of a row that is tested over seeds
 DRAWS = 10_000  # of a bootstrap over samples
 FindingKind = Literal["better by", "better", "worse", "worse within", "no worse", "undecided"]
-SAYS: dict[FindingKind, tuple[str, str]] = {
-    "better by": ("⇈", "better{than} by at least {margin}"),
-    "better": ("▲", "better{than}"),
-    "worse": ("▼", "worse{than}"),
-    "worse within": ("▽", "worse{than}, by less than {margin}"),
-    "no worse": ("◇", "no worse than δ: worse{than} by less than {margin}, if at all"),
-    "undecided": ("?", "undecided: there may still be a difference"),
-}
-"""The mark of each kind and its sentence, whose part before a colon is its label."""
 SECONDS_PER_HOUR = 3600.0
+
+
+@dataclass(frozen=True)
+class FindingWords:
+    """How a kind of finding is shown: its mark, a sentence that begins with its label, and a phrase
+    behind a count of rows.
+
+    ``{than}`` stands for the reference, and ``{margin}`` for δ. The label ends at a colon.
+    """
+
+    mark: str
+    sentence: str
+    phrase: str
+
+
+FINDING_WORDS: dict[FindingKind, FindingWords] = {
+    "better by": FindingWords(
+        mark="⇈",
+        sentence="better{than} by at least {margin}",
+        phrase="better{than} by at least {margin}",
+    ),
+    "better": FindingWords(
+        mark="▲",
+        sentence="better{than}",
+        phrase="better{than}",
+    ),
+    "worse": FindingWords(
+        mark="▼",
+        sentence="worse{than}",
+        phrase="worse{than}",
+    ),
+    "worse within": FindingWords(
+        mark="▽",
+        sentence="worse{than}, by less than {margin}",
+        phrase="worse{than} by less than {margin}",
+    ),
+    "no worse": FindingWords(
+        mark="◇",
+        sentence="no worse than δ: worse{than} by less than {margin}, if at all",
+        phrase="no worse than {margin}",
+    ),
+    "undecided": FindingWords(
+        mark="?",
+        sentence="undecided: there may still be a difference",
+        phrase="undecided",
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -40,7 +78,7 @@ class Finding:
 
     @property
     def mark(self) -> str:
-        return SAYS[self.kind][0]
+        return FINDING_WORDS[self.kind].mark
 
     @property
     def text(self) -> str:
@@ -69,8 +107,16 @@ def same_scores(reference: str) -> str:
 
 def sentence(kind: FindingKind, reference: str = "", margin: str = "δ") -> str:
     """Such as "worse than base, by less than δ"."""
-    than = f" than {reference}" if reference else ""
-    return SAYS[kind][1].format(than=than, margin=margin)
+    return FINDING_WORDS[kind].sentence.format(than=_than(reference), margin=margin)
+
+
+def phrase(kind: FindingKind, reference: str, margin: str) -> str:
+    """Such as "worse than base by less than 0.2 BLEU", behind a count of rows."""
+    return FINDING_WORDS[kind].phrase.format(than=_than(reference), margin=margin)
+
+
+def _than(reference: str) -> str:
+    return f" than {reference}" if reference else ""
 
 
 def label(kind: FindingKind) -> str:

@@ -1,29 +1,43 @@
 """The runs of a study in one store: their ids, and which of their parts were sent."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tracking.mlflow.ledger import Ledger, Sent
+from tracking.mlflow.ledger import STUDY, Ledger, Sent
+from tracking.mlflow.replay.study_files import TrialStamps
 from tracking.mlflow.runs import StoredRun, digest_of
 from tracking.mlflow.store import Store
+from tracking.study import Study, StudyTrial
 
 
 class StudyRuns:
-    """``ids``: the id of each run by trial key, or ``STUDY``. ``stored``: what the runs hold, by
-    id, if this pass has read it."""
+    """What is known of the runs, by trial key, or ``STUDY`` for the study's own.
+
+    ``ids``: their ids. ``stamps``: those of the files that a trial's run shows. ``due``: keys of
+    the runs whose artifacts must be sent. ``folder_mark``: of the folder that sent the runs.
+    ``stored``: what the runs hold, by id, if this pass has read it.
+    """
 
     def __init__(self, folder: Path, store: Store, uri: str) -> None:
         self.ids: dict[str, str] = {}
+        self.stamps: dict[str, TrialStamps] = {}
+        self.due: set[str] = set()
+        self.folder_mark = ""
         self.stored: dict[str, StoredRun] = {}
         self._store = store
         self._ledger = Ledger(folder, uri, begin_again=True)
 
-    def find(self, stored: dict[str, StoredRun]) -> None:
-        """Keep these runs, by id, and drop the ids of all others."""
-        self.stored = stored
-        self.ids = {key: run for key, run in self.ids.items() if run in stored}
+    def keep(self, stored: Iterable[StoredRun]) -> None:
+        """Keep these runs, and drop all others: what was sent to those must be sent again."""
+        self.stored = {run.id: run for run in stored}
+        self.ids = {key: run for key, run in self.ids.items() if run in self.stored}
+        self.stamps = {key: stamps for key, stamps in self.stamps.items() if key in self.ids}
+
+    def begun(self, study: Study) -> list[StudyTrial]:
+        """The trials whose runs show their files."""
+        return [trial for trial in study.trials if trial.key in self.stamps]
 
     def begin(self, key: str, stored: StoredRun | None) -> Sent:
         """Record what the run has when the replay begins: nothing if it is new."""
@@ -71,6 +85,9 @@ class StudyRuns:
         self._ledger.put(key, sent)
         return count
 
-    def forget_others(self, keys: set[str]) -> bool:
-        """Drop the entries of all other keys from the ledger. Returns whether there were any."""
-        return self._ledger.forget_others(keys)
+    def forget_others(self, keys: Set[str]) -> None:
+        """Keep only what the ledger has of these keys, and the artifacts that are due for them.
+        The study's artifacts change if it had more."""
+        if self._ledger.forget_others(keys):
+            self.due.add(STUDY)
+        self.due &= keys
