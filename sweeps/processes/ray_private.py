@@ -116,6 +116,27 @@ def own_groups() -> Iterator[None]:
         services.ConsolePopen = popen
 
 
+@contextmanager
+def our_sigterm_handler() -> Iterator[None]:
+    """Ray leaves our handler of SIGTERM alone.
+
+    Its own one only raises SystemExit. Python ignores that in a callback after a fork, so a SIGTERM
+    while Ray starts its processes would be lost. Ours also notes the signal. Another Ray installs
+    its own.
+    """
+    from ray._private import utils
+
+    install = getattr(utils, "set_sigterm_handler", None)
+    if install is None:
+        yield
+        return
+    utils.set_sigterm_handler = lambda handler: None
+    try:
+        yield
+    finally:
+        utils.set_sigterm_handler = install
+
+
 def silent_progress() -> Any:
     """In the place of Tune's own reporter, which prints a line for each trial that a stop leaves
     unbegun.

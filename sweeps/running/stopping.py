@@ -74,8 +74,8 @@ class Stopping:
                 signal.signal(number, handler)
 
     def install(self) -> None:
-        """Handle the signals here; repeat it after ``ray.init``, which installs its own SIGTERM
-        handler."""
+        """Handle the signals here; repeat it after ``ray.init``, which may install a SIGTERM handler
+        of its own."""
         for number in SIGNALS:
             if signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, self._handle)

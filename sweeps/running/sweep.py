@@ -33,6 +33,7 @@ from sweeps.processes.ray_private import (
     FOLDER,
     LATEST,
     TEMPORARY,
+    our_sigterm_handler,
     own_groups,
     print_no_messages,
     set_environment,
@@ -131,9 +132,9 @@ class Connection:
         is_own_ray = self._cluster.address is None
         print_no_messages()
         try:
-            with own_groups():
+            with own_groups(), our_sigterm_handler():
                 context = self._start_ray() if is_own_ray else self._init_ray()
-        except SystemExit:  # Ray's own SIGTERM handler, until ours is back
+        except SystemExit:  # of Ray's own SIGTERM handler, if it has installed that
             stopping.note(signal.SIGTERM)
             raise stopping.interrupted(()) from None
         except Exception as error:
@@ -141,6 +142,8 @@ class Connection:
             raise RefusedError([self._problem(error)]) from error
         finally:
             stopping.install()
+        if stopping.requested():  # Python ignored the exception, as in a callback after a fork
+            raise stopping.interrupted(())
         self._own_session = Path(context.address_info["session_dir"]) if is_own_ray else None
         if self._cluster.dashboard:
             print_line(self._console, _dashboard(context.dashboard_url))

@@ -159,6 +159,33 @@ def test_sigterm_while_ray_starts_ends_with_the_next_command(workplace: Path) ->
     assert "run again: " in output
 
 
+SIGTERM_BEHIND_A_FORK = """
+import os, signal, sys, threading
+
+def end():
+    is_main = threading.current_thread() is threading.main_thread()
+    if is_main and "ray._private.node" in sys.modules and not sent:
+        sent.append(True)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+sent = []
+os.register_at_fork(after_in_parent=end)
+"""
+
+
+@pytest.mark.ray
+def test_sigterm_is_not_lost_where_python_ignores_exceptions(
+    workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (workplace / "sitecustomize.py").write_text(SIGTERM_BEHIND_A_FORK)
+    monkeypatch.setenv("PYTHONPATH", str(workplace), prepend=os.pathsep)
+    trial = workplace / "runs" / "files-tiny" / "base-s1"
+    code, output = Running.start("sweep", *ONE_ROW, cwd=workplace, trial=trial).finish()
+    assert "Exception ignored" in output
+    assert code == 143, output
+    assert "run again: " in output
+
+
 @pytest.mark.ray
 def test_a_failed_start_of_ray_is_tried_once_more_and_refused_in_one_line(
     workplace: Path, monkeypatch: pytest.MonkeyPatch
