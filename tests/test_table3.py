@@ -76,5 +76,14 @@ def test_a_published_study_is_small(study: Path) -> None:
     assert size_of(study) <= LARGEST
 
 
+@pytest.mark.parametrize("study", PUBLISHED, ids=lambda path: path.name)
+def test_a_comparison_shows_nll_and_still_follows_a_lock_of_ppl(study: Path) -> None:
+    rows = ("base", "c_layers_2")
+    outcome = typed(ROOT, "compare", *rows, "paths.runs=studies", f"sweep.name={study.name}")
+    text = " ".join(outcome.output.split())
+    assert "NLL" in text
+    assert "Follows its lock" in text, text
+
+
 def _files(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())

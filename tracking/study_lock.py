@@ -245,11 +245,18 @@ def _test_deviations(lock: Lock, study: Study) -> Iterator[str]:
 def not_locked(study: Study, metrics: Sequence[Metric]) -> list[str]:
     """The metrics that were not locked, such as "accuracy on dev"; [] without a readable lock."""
     lock = unless_damaged(lambda: read_lock(study.folder), None)
-    return [] if lock is None else _not_locked(lock, metrics)
+    return [] if lock is None else _not_locked(lock, study, metrics)
 
 
-def _not_locked(lock: Lock, metrics: Sequence[Metric]) -> list[str]:
-    unlocked = [metric for metric in metrics if metric.name not in lock.metrics.get(metric.set, ())]
+def _not_locked(lock: Lock, study: Study, metrics: Sequence[Metric]) -> list[str]:
+    """Leaves out the logarithm of a locked metric, which says the same: NLL if PPL is locked."""
+    logarithms = {metric.name: metric.exp_of for metric in study.task.metrics if metric.exp_of}
+    unlocked = []
+    for metric in metrics:
+        names = lock.metrics.get(metric.set, [])
+        locked = {*names, *(logarithms.get(name) for name in names)}
+        if metric.name not in locked:
+            unlocked.append(metric)
     return [f"{metric.label} on {metric.set}" for metric in unlocked]
 
 
@@ -257,7 +264,7 @@ def _output_deviations(lock: Lock, study: Study, output: Output | None) -> Itera
     """How an output deviates from the lock."""
     if output is None:
         return
-    unlocked = _not_locked(lock, output.metrics)
+    unlocked = _not_locked(lock, study, output.metrics)
     if unlocked:
         yield f"Shown but not locked: {listed(unlocked)}."
     reference = lock.tests["reference"]

@@ -2,8 +2,9 @@
 
 import json
 import math
+import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from tracking.files import to_json, write_atomic
 from tracking.json_lines.lines import NEWEST, Lines
 
 PastReport = tuple[float, int, dict[str, float], int | None]  # time, step, metrics, checkpoint
+STEP = re.compile(rb'"step": (\d+)')  # in a journal's line, before its metrics
 REPORT = {
     "step": int,
     "attempt": int,
@@ -66,17 +68,27 @@ class Journal:
     def evenly(self, most: int, holding: str) -> Iterator[JournalLine]:
         """About ``most`` of the reports with this text, at even distances, and the last one.
 
-        The distance is a power of two, so that journals of different lengths have reports of the
-        same steps.
+        Journals of different lengths have reports of the same steps, even if one of them has more
+        reports than the other: an interrupted trial reports the step it stopped at.
         """
         indices = self._lines.holding(holding)
+        if len(indices) > most:
+            indices = self._at_even_steps(indices, most)
+        return map(self.__getitem__, indices)
+
+    def _at_even_steps(self, indices: Sequence[int], most: int) -> Sequence[int]:
+        """The last index up to each multiple of a distance in steps, which is a power of two."""
+        last_step = self._step(indices[-1])
         distance = 1
-        while len(indices) // distance > most:
+        while last_step > most * distance:
             distance *= 2
-        chosen = list(indices[distance - 1 :: distance])
-        if chosen[-1:] != indices[-1:]:
-            chosen.append(indices[-1])
-        return map(self.__getitem__, chosen)
+        chosen = {math.ceil(self._step(index) / distance): index for index in indices}
+        return list(chosen.values())
+
+    def _step(self, index: int) -> int:
+        """Without parsing the whole line, since a journal may have very many."""
+        found = STEP.search(self._lines.raw(index))
+        return int(found[1]) if found else self[index].step
 
     def up_to(self, step: int) -> int:
         """The number of reports up to this step. Steps increase, so it parses only a few lines."""

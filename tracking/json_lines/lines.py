@@ -104,6 +104,10 @@ class Lines:
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return map(self.__getitem__, range(len(self._raw)))
 
+    def raw(self, index: int) -> bytes:
+        """A line as it stands in the file, without its newline."""
+        return self._raw[index]
+
     def good(self) -> list[dict[str, Any]]:
         """The lines without a fault."""
         lines = []

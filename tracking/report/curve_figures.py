@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from statistics import median_low
 from typing import Any
 
 from tracking.card import Card
@@ -54,7 +55,7 @@ class Curve:
 
 
 def curve_figures(study: Study, rows: Sequence[Entry]) -> dict[str, list[Drawing]]:
-    """By journal name, at most three. The panels of a name share their axes' ranges; panels without
+    """By journal name, at most three. The panels of a name share the range of values; panels without
     a curve are left out. Trials that diverged are left out, as they are from means. A damaged
     journal counts as empty; the table names it."""
     seed_curves: dict[str, dict[str, list[SeedCurve]]] = {}  # by journal name and row
@@ -157,17 +158,12 @@ def _drawings(
             panels.append(drawn_rows)
     if base and not panels:
         panels.append([])
-    last_step = max((curve.steps[-1] for curve in curves.values()), default=0)
-    points = list[tuple[float, float]]()
-    for curve in curves.values():
-        points += zip(curve.steps, curve.low, strict=True)
-        points += zip(curve.steps, curve.high, strict=True)
-    limits = _late_range(points, last_step)
+    limits = _late_range(list(curves.values()))
     drawings = []
     for number, panel_rows in enumerate(panels, start=1):
         panel_curves = {entry: curves[entry] for entry in [*panel_rows, *base]}
         drawing_name = f"{_file_name(name)}-{number}"
-        drawings.append(_panel(drawing_name, label, panel_curves, last_step, limits))
+        drawings.append(_panel(drawing_name, label, panel_curves, limits))
     return drawings
 
 
@@ -183,13 +179,13 @@ def _panel(
     name: str,
     label: str,
     curves: Mapping[Entry, Curve],
-    last_step: int,
     limits: tuple[float, float] | None,
 ) -> Drawing:
     groups = dict.fromkeys(entry.row.group for entry in curves if not entry.is_base)
     title = ", ".join(groups) or BASE
     rows = "; ".join(entry.full for entry in curves)
     description = f"Learning curves of {label} over training steps. Rows: {rows}."
+    last_step = max(curve.steps[-1] for curve in curves.values())
     with styled():
         figure, (axes,) = new_figure(PLOT_HEIGHT + LEGEND_LINE * len(curves))
         drawing = Drawing(name, f"{label}: {title}", description, figure)
@@ -250,22 +246,28 @@ def _line_style(number: int) -> tuple[str, object]:
     return SERIES[number % len(SERIES)], DASHES[number // len(SERIES) % len(DASHES)]
 
 
-def _late_range(
-    points: Sequence[tuple[float, float]], last_step: float
-) -> tuple[float, float] | None:
-    """The range of (step, value) in the second half, and as much again toward the values of the
-    first half.
+def _late_range(curves: Sequence[Curve]) -> tuple[float, float] | None:
+    """The range of values in the second half of each curve, and as much again toward the values of
+    the first halves. None without values.
 
-    Without the most extreme hundredth: the first steps, and a row that diverged, would press all
-    other curves together.
+    A trial that has just begun is still in its first half, by the usual length of a curve. Without
+    the most extreme hundredth: the first steps, and a row that diverged, would press all other
+    curves together.
     """
-    late = sorted(value for step, value in points if step >= last_step / 2)
-    if not late:
+    if not curves:
         return None
+    usual_length = median_low(curve.steps[-1] for curve in curves)
+    early = list[float]()
+    late = list[float]()
+    for curve in curves:
+        half = max(curve.steps[-1], usual_length) / 2
+        for step, low_value, high_value in zip(curve.steps, curve.low, curve.high, strict=True):
+            values = late if step >= half else early
+            values += low_value, high_value
+    late.sort()
     low = late[len(late) // 100]
     high = late[-1 - len(late) // 100]
     span = high - low or 0.05 * abs(high) or 1.0
-    early = [value for step, value in points if step < last_step / 2]
     top = max([high, *early])
     bottom = min([low, *early])
     return max(bottom, low - span) - 0.06 * span, min(top, high + span) + 0.06 * span

@@ -35,7 +35,7 @@ FRAME_HEIGHT = 0.68  # title and axis
 SECOND_SCALE_HEIGHT = 0.2
 LEGEND_COLUMNS = 2
 ROW_LETTERS = 27
-MOST_RATIO = 3  # of two scales that share an axis
+MOST_RATIO = 6  # of the widths of two ranges that share a scale
 COLORS: dict[FindingKind | None, str] = {
     "better": BLUE,
     "better by": BLUE,
@@ -50,6 +50,29 @@ HOLLOW_MARKER = {
     "linestyle": "none",
 }
 FAR = 12  # times the median: a row that diverged is drawn at the edge
+
+
+@dataclass(frozen=True)
+class Range:
+    """Of an axis. It contains 0, which our and the published differences share."""
+
+    low: float
+    high: float
+
+    @property
+    def width(self) -> float:
+        return self.high - self.low
+
+    def __or__(self, other: "Range") -> "Range":
+        """Both."""
+        return Range(min(self.low, other.low), max(self.high, other.high))
+
+    def times(self, factor: float) -> "Range":
+        return Range(self.low * factor, self.high * factor)
+
+    def within(self, value: float) -> float:
+        """The value, or the end that it lies beyond."""
+        return max(self.low, min(self.high, value))
 
 
 @dataclass(frozen=True)
@@ -97,8 +120,8 @@ def _difference(metric: Metric, entry: Entry, findings: StudyFindings, value: fl
 
 
 def _drawn(metric: Metric, differences: Sequence[Difference], reference: str) -> Drawing:
-    edge, published_edge = _edges(differences)
-    has_second_scale = published_edge != edge
+    scale, published_ratio = _scales(differences)
+    has_second_scale = published_ratio != 1
     with styled():
         signs = _signs(differences, "published (top)" if has_second_scale else "published")
         legend_lines = -(-len(signs) // LEGEND_COLUMNS)
@@ -111,13 +134,12 @@ def _drawn(metric: Metric, differences: Sequence[Difference], reference: str) ->
         description = f"{title}: {'; '.join(difference.text for difference in differences)}"
         drawing = Drawing(f"differences-{metric.name}", title, description, figure)
         figure.suptitle(title, x=0.02, ha="left", fontsize="medium", fontweight="bold")
-        _frame(axes, metric, len(differences), edge)
-        published_ratio = edge / published_edge
+        _frame(axes, metric, len(differences), scale)
         if has_second_scale:
             _add_second_scale(axes, published_ratio)
         _add_names(drawing, axes, differences)
         for place, difference in enumerate(differences):
-            _add_row(drawing, axes, place, difference, edge, published_ratio)
+            _add_row(drawing, axes, place, difference, scale, published_ratio)
         legend_below(figure, [*signs.items()], LEGEND_COLUMNS)
     return drawing
 
@@ -127,7 +149,7 @@ def _add_row(
     axes: Any,
     place: int,
     difference: Difference,
-    edge: float,
+    scale: Range,
     published_ratio: float,
 ) -> None:
     def plot(xs: list[float], y: float, **style: Any) -> None:
@@ -136,13 +158,13 @@ def _add_row(
 
     color = COLORS.get(difference.kind, MUTED)
     if difference.published is not None:
-        marker, x = _marker_within(difference.published * published_ratio, edge, "D")
+        marker, x = _marker_within(difference.published * published_ratio, scale, "D")
         plot([x], place + 0.27, marker=marker, markersize=3.6, **HOLLOW_MARKER)
     if difference.interval is not None:
-        ends = [max(-edge, min(edge, end)) for end in difference.interval]
+        ends = [scale.within(end) for end in difference.interval]
         plot(ends, place - 0.08, color=color, linewidth=1.5, solid_capstyle="butt")
     tested_marker = "o" if difference.interval is not None else "|"
-    marker, x = _marker_within(difference.value, edge, tested_marker)
+    marker, x = _marker_within(difference.value, scale, tested_marker)
     size = 6 if marker == "|" else 4.2
     plot([x], place - 0.08, marker=marker, markersize=size, color=color, linestyle="none")
 
@@ -180,9 +202,10 @@ def _two_lines(text: str) -> str:
     return f"{first}\n{second}"
 
 
-def _frame(axes: Any, metric: Metric, rows: int, edge: float) -> None:
+def _frame(axes: Any, metric: Metric, rows: int, scale: Range) -> None:
     axes.set_ylim(rows - 0.4, -0.6)
-    axes.set_xlim(-edge * 1.06, edge * 1.06)
+    margin = 0.03 * scale.width
+    axes.set_xlim(scale.low - margin, scale.high + margin)
     axes.spines["left"].set_visible(False)
     axes.tick_params(axis="y", length=0)
     axes.grid(visible=False, axis="y")
@@ -195,7 +218,7 @@ def _frame(axes: Any, metric: Metric, rows: int, edge: float) -> None:
 def _set_ticks(axis: Any) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    axis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
+    axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
     axis.set_major_formatter(lambda value, _: f"{value:+.10g}".replace("-", "−") if value else "0")
 
 
@@ -226,36 +249,39 @@ def _signs(differences: Sequence[Difference], published_words: str) -> dict[str,
     return signs
 
 
-def _edges(differences: Sequence[Difference]) -> tuple[float, float]:
-    """Half of the axis for our differences, and for the published ones: the same, unless one would
-    hide the other."""
-    our_ends = list[float]()
-    published_ends = list[float]()
+def _scales(differences: Sequence[Difference]) -> tuple[Range, float]:
+    """The range of the axis, and how much longer a published difference is drawn: 1, unless one
+    kind of difference would hide the other."""
+    ours = list[tuple[float, ...]]()
+    published = list[tuple[float, ...]]()
     for difference in differences:
-        ends = (difference.value, *(difference.interval or ()))
-        our_ends.append(max(map(abs, ends)))
+        ours.append((difference.value, *(difference.interval or ())))
         if difference.published is not None:
-            published_ends.append(abs(difference.published))
-    edge = _edge(our_ends)
-    published_edge = _edge(published_ends)
-    if edge and published_edge:
-        largest = max(edge, published_edge)
-        if largest > MOST_RATIO * min(edge, published_edge):
-            return edge, published_edge
-    shared_edge = max(edge, published_edge) or 1.0
-    return shared_edge, shared_edge
+            published.append((difference.published,))
+    our_range = _range(ours)
+    published_range = _range(published)
+    ratio = 1.0
+    if our_range.width and published_range.width:
+        width_ratio = our_range.width / published_range.width
+        if not 1 / MOST_RATIO <= width_ratio <= MOST_RATIO:
+            ratio = width_ratio
+    both = our_range | published_range.times(ratio)
+    return (both if both.width else Range(-1.0, 1.0)), ratio
 
 
-def _edge(ends: Sequence[float]) -> float:
-    """The farthest end, unless it is far from all others; 0 without ends, or if all are 0."""
-    if not ends:
-        return 0.0
-    farthest = max(ends)
-    return min(farthest, FAR * median(ends) or farthest)
+def _range(rows: Sequence[tuple[float, ...]]) -> Range:
+    """From the lowest value to the highest one, unless a row is far from all others."""
+    farthest = [max(map(abs, values)) for values in rows]
+    values = [value for row in rows for value in row]
+    full = Range(min([0.0, *values]), max([0.0, *values]))
+    limit = FAR * median(farthest) if farthest else 0.0
+    return Range(full.within(-limit), full.within(limit)) if limit else full
 
 
-def _marker_within(value: float, edge: float, marker: str) -> tuple[str, float]:
-    """The marker and its x; an arrow at the edge for a value beyond it."""
-    if abs(value) <= edge:
-        return marker, value
-    return (">", edge) if value > 0 else ("<", -edge)
+def _marker_within(value: float, scale: Range, marker: str) -> tuple[str, float]:
+    """The marker and its x; an arrow at the end of the scale for a value beyond it."""
+    if value > scale.high:
+        return ">", scale.high
+    if value < scale.low:
+        return "<", scale.low
+    return marker, value
