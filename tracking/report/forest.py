@@ -81,6 +81,7 @@ class Difference:
 
     entry: Entry
     value: float
+    value_text: str  # such as +0.12
     interval: tuple[float, float] | None
     kind: FindingKind | None  # of the finding over seeds; None without a test
     mark: str  # of the table
@@ -108,15 +109,17 @@ def _difference(metric: Metric, entry: Entry, findings: StudyFindings, value: fl
     interval = findings.interval(row, metric)
     published = row.comparison.published_deltas[metric.name]
     value_text = signed(value, metric.places)
+    with_interval = value_text
     if interval:
         low, high = interval
-        value_text += f" [{signed(low, metric.places)}, {signed(high, metric.places)}]"
-    parts = [value_text, findings.words(row, metric)]
+        with_interval += f" [{signed(low, metric.places)}, {signed(high, metric.places)}]"
+    parts = [with_interval, findings.words(row, metric)]
     if published is not None:
         parts.append(f"published {signed(published, metric.places)}")
     text = f"{entry.full}: {', '.join(filter(None, parts))}"
     kind = test.finding.kind if test else None
-    return Difference(entry, value, interval, kind, findings.mark(row, metric), published, text)
+    mark = findings.mark(row, metric)
+    return Difference(entry, value, value_text, interval, kind, mark, published, text)
 
 
 def _drawn(metric: Metric, differences: Sequence[Difference], reference: str) -> Drawing:
@@ -167,6 +170,18 @@ def _add_row(
     marker, x = _marker_within(difference.value, scale, tested_marker)
     size = 6 if marker == "|" else 4.2
     plot([x], place - 0.08, marker=marker, markersize=size, color=color, linestyle="none")
+    if x != difference.value:
+        _add_value(drawing, axes, place - 0.08, difference, x)
+
+
+def _add_value(drawing: Drawing, axes: Any, y: float, difference: Difference, x: float) -> None:
+    """Beside an arrow at the end of the scale, whose place doesn't show the value."""
+    side, offset = ("right", -4) if x > 0 else ("left", 4)
+    style = {"ha": side, "va": "center", "fontsize": 6.3, "color": INK}
+    text = axes.annotate(
+        difference.value_text, (x, y), (offset, 0), textcoords="offset points", **style
+    )
+    drawing.mark(text, difference.entry)
 
 
 def _add_names(drawing: Drawing, axes: Any, differences: Sequence[Difference]) -> None:
