@@ -249,8 +249,7 @@ def _evaluate_trial(trial: Trained[TrialConfig], requests: Requests, err: Consol
 def _table(evaluations: list[Evaluation]) -> Table:
     """One section per set, one line per trial; the best value of each column is bold."""
     table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("set", no_wrap=True)
-    table.add_column("trial", overflow="fold")
+    table.add_column("set\n  trial", overflow="fold")
     varied_settings = _varied_settings(evaluations)
     if varied_settings:
         table.add_column("settings", overflow="fold")
@@ -271,11 +270,12 @@ def _add_section(
     shown_names: Mapping[str, str],
     varied_settings: list[str],
 ) -> None:
-    """Add the lines of one set to the table."""
+    """Add the name of a set and its lines to the table."""
+    table.add_row(set_name)
     columns = [_column(metric, section) for metric in CARD.printed]
     for number, (evaluation, *metrics) in enumerate(zip(section, *columns, strict=True)):
         shown_name = shown_names[evaluation.trial.name]
-        cells = [set_name if number == 0 else "", escape(shown_name)]
+        cells = [f"  {escape(shown_name)}"]
         if varied_settings:
             cells.append(_settings_text(evaluation, varied_settings))
         cells += [*metrics, str(evaluation.sentences)]

@@ -118,8 +118,7 @@ def _refuse_unknown_set(trials: Sequence["TrainedTrial"], set_name: str | None) 
 def _table(evaluations: Sequence[Evaluation], metrics: Sequence[Metric]) -> Table:
     """A section for each set, a line for each trial and settings."""
     table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("set", no_wrap=True)
-    table.add_column("trial", overflow="fold")
+    table.add_column("set\n  trial", overflow="fold")
     varied = varied_settings([evaluation.settings for evaluation in evaluations])
     if varied:
         table.add_column("settings", overflow="fold")
@@ -127,15 +126,14 @@ def _table(evaluations: Sequence[Evaluation], metrics: Sequence[Metric]) -> Tabl
         table.add_column(metric.label, justify="right", no_wrap=True)
     shown_names = without_study(evaluation.trial for evaluation in evaluations)
     for set_name in dict.fromkeys(evaluation.set_name for evaluation in evaluations):
-        head = set_name
+        table.add_row(set_name)
         for evaluation in evaluations:
             if evaluation.set_name != set_name:
                 continue
             cells = [metric.text(evaluation.scores.get(metric.name)) for metric in metrics]
             if varied:
                 cells = [settings_text(evaluation.settings, varied), *cells]
-            table.add_row(head, escape(shown_names[evaluation.trial]), *cells)
-            head = ""
+            table.add_row(f"  {escape(shown_names[evaluation.trial])}", *cells)
         table.add_section()
     return table
 
