@@ -148,6 +148,16 @@ class Position:
         return finished_epochs * self.steps + self.step
 
     @property
+    def is_epoch(self) -> bool:
+        """Whether it names an epoch, or a part of one, and no step."""
+        return self.is_part or (self.step is None and self.epoch is not None)
+
+    @property
+    def is_bar_alone(self) -> bool:
+        """Whether it names a step of a bar, and no epoch."""
+        return self.steps is not None and self.epoch is None
+
+    @property
     def is_end(self) -> bool:
         """Whether the bar is full."""
         return self.steps is not None and self.step == self.steps
@@ -187,10 +197,15 @@ def _bar(line: str, epoch: re.Match[str] | None) -> re.Match[str] | None:
     return next(bars, None)
 
 
+def has_score(line: str) -> bool:
+    """Whether it names a score, such as a loss, whatever its value."""
+    return SCORED.search(line) is not None
+
+
 def _without_settings(line: str) -> str:
     """Without the numbers of all steps and epochs."""
     line = SETTINGS.sub("", line)
-    return line if SCORED.search(line) else COUNTS.sub("", line)
+    return line if has_score(line) else COUNTS.sub("", line)
 
 
 def points_in(line: str, position: Position) -> Iterator[WrittenPoint]:
@@ -207,9 +222,8 @@ def points_in(line: str, position: Position) -> Iterator[WrittenPoint]:
         if words[-1].lower() not in NO_METRIC:
             name = "_".join([*_set_before(match, sets, words), *words])
             values.setdefault(name, _value(match))
-    is_epoch = position.is_part or (position.step is None and position.epoch is not None)
     for name, value in values.items():
-        yield WrittenPoint(name, value, position.number, SOURCE, is_epoch)
+        yield WrittenPoint(name, value, position.number, SOURCE, position.is_epoch)
 
 
 def _set_before(

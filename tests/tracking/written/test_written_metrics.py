@@ -369,6 +369,50 @@ def test_a_line_of_an_epoch_stands_at_the_last_step_of_its_bar(program: Program)
     ]
 
 
+def bar_of_round(step: int, steps: int, postfix: str) -> str:
+    return f"\r{100 * step // steps}%|██  | {step}/{steps} [00:01<00:02, 3.6it/s{postfix}]"
+
+
+@pytest.mark.parametrize("validation", ["", bar_of_round(5, 5, "")])
+def test_a_bar_that_starts_again_counts_on_and_scores_of_its_epoch_stand_at_its_end(
+    program: Program, validation: str
+) -> None:
+    """Such as ``for x in tqdm(batches)`` in a loop of epochs, which prints a line behind it."""
+    for epoch in range(3):
+        begin = bar_of_round(0, 20, "") + bar_of_round(12, 20, ", loss=0.9")
+        end = bar_of_round(20, 20, f", loss=0.{epoch}")
+        program.append("stdout", begin + end + validation + f"\nEpoch {epoch}: val_acc=0.{epoch}\n")
+    assert program.points() == [
+        ("loss", 0.0, 20),
+        ("val_acc", 0.0, 20),
+        ("loss", 0.1, 40),
+        ("val_acc", 0.1, 40),
+        ("loss", 0.2, 60),
+        ("val_acc", 0.2, 60),
+    ]
+
+
+def test_workers_that_write_at_once_begin_no_round(program: Program) -> None:
+    lines = [f"step {step}/100: loss 0.{step}\n" for step in (3, 2, 4, 3)]
+    program.append("stdout", "".join(lines))
+    assert [step for _, _, step in program.points()] == [3, 2, 4, 3]
+
+
+def test_epochs_that_are_named_before_a_bar_count_after_a_bar_of_other_work(
+    program: Program,
+) -> None:
+    program.append("stdout", bar_of_round(9, 9, ", loss=3.0") + "\n")
+    for epoch in (1, 2):
+        end = bar_of_round(20, 20, f", loss=0.{epoch}")
+        program.append("stdout", f"Epoch {epoch}/2\n{end}\nval_acc: 0.{epoch}\n")
+    assert program.points()[1:] == [
+        ("loss", 0.1, 20),
+        ("val_acc", 0.1, 20),
+        ("loss", 0.2, 40),
+        ("val_acc", 0.2, 40),
+    ]
+
+
 @pytest.mark.parametrize("work", ["Loading weights", "Writing model shards", "Evaluating", "Map"])
 def test_a_bar_of_other_work_is_no_place_in_training(program: Program, work: str) -> None:
     bar = f"\r{work}: 100%|██████████| 25/25 [00:00<00:00, 210.74it/s]\n"
