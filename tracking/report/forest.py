@@ -49,7 +49,7 @@ HOLLOW_MARKER = {
     "markeredgewidth": 0.9,
     "linestyle": "none",
 }
-FAR = 12  # times the median: a row that diverged is drawn at the edge
+FAR = 6  # times the median: a row farther away is drawn at the edge
 
 
 @dataclass(frozen=True)
@@ -285,11 +285,12 @@ def _scales(differences: Sequence[Difference]) -> tuple[Range, float]:
 
 
 def _range(rows: Sequence[tuple[float, ...]]) -> Range:
-    """From the lowest value to the highest one, unless a row is far from all others."""
+    """From the lowest value to the highest one, without rows whose difference, which comes first,
+    is far from all others."""
     farthest = [max(map(abs, values)) for values in rows]
-    values = [value for row in rows for value in row]
-    full = Range(min([0.0, *values]), max([0.0, *values]))
     limit = FAR * median(farthest) if farthest else 0.0
+    near = [value for values in rows for value in values if not limit or abs(values[0]) <= limit]
+    full = Range(min([0.0, *near]), max([0.0, *near]))
     return Range(full.within(-limit), full.within(limit)) if limit else full
 
 

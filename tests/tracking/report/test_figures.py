@@ -8,9 +8,10 @@ import pytest
 from reported import reported
 
 from tracking.report.page import Content
-from tracking.study import Study
+from tracking.study import Study, read_study
 from tracking.table.study_table import whole_table
 
+PUBLISHED = Path(__file__).resolve().parents[3] / "studies/multi30k-quarter"
 NAMES = ["a_heads_1", "c_layers_2", "base"]  # in the order in which a panel draws them
 
 
@@ -70,3 +71,11 @@ def test_ours_and_the_published_differences_share_one_scale_that_ends_where_they
     width = high - low
     assert low < min(drawn) < low + 0.05 * width
     assert high - 0.05 * width < max(drawn) < high
+
+
+def test_a_row_far_from_all_others_is_an_arrow_with_its_value() -> None:
+    """Without dropout, perplexity rises three times as much as in any other row."""
+    differences = content_of(read_study(PUBLISHED)).differences
+    (axes,) = {drawing.name: drawing for drawing in differences}["differences-ppl"].figure.axes
+    (value,) = [text.get_text() for text in axes.texts if text.get_text()[:2] == "+4"]
+    assert 1 < axes.get_xlim()[1] < 2, value
