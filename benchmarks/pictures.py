@@ -1,8 +1,8 @@
 """`python -m benchmarks.pictures STUDY [FOLDER]`: the pictures of a study's report and of MLflow in
 docs/ or another folder, taken by Chromium.
 
-docs/table3-mlflow.png is mlflow-table.png of the published study multi30k-half, copied to runs/ and
-sent by `allelse sync`.
+docs/table3-mlflow.png is mlflow-table.png of the published study multi30k-quarter, copied to runs/
+and sent by `allelse sync`.
 
 Both need `fonts-liberation`: other fonts of a server are wider than those of its users, and cut
 what a column shows.

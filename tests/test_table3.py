@@ -1,6 +1,8 @@
 """The published studies of the repository: what is committed is what their files give."""
 
+import re
 import shutil
+from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 
@@ -21,6 +23,10 @@ LARGEST = 10_000_000
 DESIGN = "ad3460a8ca7f99e1846745f1b52d4703b3df4e8a63838b833d26c2d342ac36c1"
 """SHA-256 of design and hypotheses as they were committed before the first trial (ebd91b5a), with
 single spaces."""
+QUARTER = {"d_model 256 (128 here)": "+, marked", "d_model 1024 (512 here)": "+, not marked"}
+"""The perplexities that the text below the hypotheses expects at `quarter`, other than at `half`."""
+SEVERAL = {"4, 16, 32 heads": 3}
+"""Hypotheses about several rows, with their number."""
 
 
 def test_there_is_one() -> None:
@@ -83,6 +89,68 @@ def test_a_comparison_shows_nll_and_still_follows_a_lock_of_ppl(study: Path) -> 
     text = " ".join(outcome.output.split())
     assert "NLL" in text
     assert "Follows its lock" in text, text
+
+
+def test_the_document_compares_each_hypothesis_with_what_quarter_shows() -> None:
+    _, found = _table(_section("Expected and found"))
+    head, verdicts = _table(_verdicts())
+    measured = [dict(zip(head, row, strict=True)) for row in verdicts if row[0] != "base"]
+    assert len(found) == len(measured)
+    for row, values, expected in zip(found, measured, _expected(), strict=True):
+        assert row[1:] == [
+            *_outcome(expected["PPL"], values["ΔPPL"], values["PPL: verdict"]),
+            *_outcome(expected["BLEU"], values["ΔBLEU"], values["BLEU: verdict"]),
+        ]
+
+
+def test_the_document_has_the_counts_and_the_orders_of_quarter() -> None:
+    document = " ".join((ROOT / "docs/table3.md").read_text("utf-8").split())
+    orders = re.findall(r"Spearman's ρ .+?\), Kendall's τ .+?\)", _verdicts())
+    assert len(orders) == 2
+    for order in orders:
+        assert order in document
+
+
+def _expected() -> Iterator[dict[str, str]]:
+    """The expected perplexity and BLEU of each row at `quarter`, in the table's order."""
+    _, hypotheses = _table(_section("Hypotheses"))
+    for row, _, ppl, ppl_shows, bleu, bleu_shows, _ in hypotheses:
+        expected = {
+            "PPL": QUARTER.get(row, _expectation(ppl, ppl_shows)),
+            "BLEU": _expectation(bleu, bleu_shows),
+        }
+        yield from [expected] * SEVERAL.get(row, 1)
+
+
+def _expectation(sign: str, shows: str) -> str:
+    return f"{sign}, {'marked' if shows == 'yes' else 'not marked'}"
+
+
+def _outcome(expected: str, difference: str, verdict: str) -> tuple[str, str, str]:
+    """Cells of the document: what was expected, the difference, in bold if it isn't as expected,
+    and the verdict."""
+    sign, _, mark = expected.partition(", ")
+    is_marked = difference[-1] in "▲▼"
+    as_expected = is_marked == (mark == "marked") and (not is_marked or difference[0] == sign)
+    return expected, difference if as_expected else f"**{difference}**", verdict.split(" (")[0]
+
+
+def _verdicts() -> str:
+    """The table of `quarter` with its verdicts, in Markdown."""
+    study = ("paths.runs=studies", "sweep.name=multi30k-quarter")
+    return typed(ROOT, "table", "--verdict", "--format", "md", *study).output
+
+
+def _section(heading: str) -> str:
+    document = (ROOT / "docs/table3.md").read_text("utf-8")
+    return document.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+
+
+def _table(text: str) -> tuple[list[str], list[list[str]]]:
+    """The head and the rows of the first table in Markdown."""
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    head, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return head, rows
 
 
 def _files(folder: Path) -> list[str]:
