@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -104,11 +105,25 @@ def test_the_document_compares_each_hypothesis_with_what_quarter_shows() -> None
 
 
 def test_the_document_has_the_counts_and_the_orders_of_quarter() -> None:
-    document = " ".join((ROOT / "docs/table3.md").read_text("utf-8").split())
-    orders = re.findall(r"Spearman's ρ .+?\), Kendall's τ .+?\)", _verdicts())
+    table = _verdicts()
+    head, rows = _table(table)
+    columns = dict(zip(head, zip(*rows, strict=True), strict=True))
+    marked = [sum(cell[-1] in "▲▼" for cell in columns[f"Δ{metric}"]) for metric in ("PPL", "BLEU")]
+    ppl, bleu = (
+        Counter(cell.partition(" (")[0] for cell in columns[f"{metric}: verdict"])
+        for metric in ("PPL", "BLEU")
+    )
+    orders = re.findall(r"Spearman's ρ .+?\), Kendall's τ .+?\)", table)
     assert len(orders) == 2
-    for order in orders:
-        assert order in document
+    found = (
+        f"{marked[0]} of 19 rows differ from base in perplexity, and {marked[1]} in BLEU.",
+        f"In perplexity, {ppl['agrees']} rows [agree with the paper]",
+        f"{ppl['disagrees']} disagree, and {ppl['not shown']} differences are not shown.",
+        f"In BLEU, {bleu['agrees']} agree and {bleu['not shown']} are not shown.",
+        *orders,
+    )
+    document = " ".join((ROOT / "docs/table3.md").read_text("utf-8").split())
+    assert [sentence for sentence in found if sentence not in document] == []
 
 
 def _expected() -> Iterator[dict[str, str]]:
