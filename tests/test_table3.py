@@ -116,10 +116,10 @@ def test_the_document_has_the_counts_and_the_orders_of_quarter() -> None:
     orders = re.findall(r"Spearman's ρ .+?\), Kendall's τ .+?\)", table)
     assert len(orders) == 2
     found = (
-        f"{marked[0]} of 19 rows differ from base in perplexity, and {marked[1]} in BLEU.",
-        f"In perplexity, {ppl['agrees']} rows [agree with the paper]",
-        f"{ppl['disagrees']} disagree, and {ppl['not shown']} differences are not shown.",
-        f"In BLEU, {bleu['agrees']} agree and {bleu['not shown']} are not shown.",
+        f"{marked[0]} of 19 rows are marked as different from base in perplexity, and {marked[1]} in",
+        f"{ppl['agrees']} rows agree with the paper in perplexity",
+        f"{ppl['disagrees']} rows disagree, and {ppl['not shown']} differences are not shown:",
+        f"In BLEU, {bleu['agrees']} rows agree and {bleu['not shown']} are not shown.",
         *orders,
     )
     document = " ".join((ROOT / "docs/table3.md").read_text("utf-8").split())
